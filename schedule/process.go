@@ -1,3 +1,14 @@
+// Package schedule computes when requests start: the schedule of a whole stage, and one agent's part of it.
+//
+// NewOpen makes the schedule of a rate: constant, Poisson or gamma arrivals, at one rate or over phases. NewReplay uses
+// the times of a trace. NewClosed keeps a concurrency, constant or over phases, with think times. All have the same
+// warm-up, measured part and cool-down.
+//
+// Everything here is a pure function of the load point, the stage's seed, the agent's share and, with a warm-up until
+// steady, the moment at which measuring begins. Every agent computes the same schedule and takes its own indices, in
+// turn or by a random draw. So the union over all agents is exactly what one machine would do, however many agents
+// there are and however unequal. The package sends nothing, waits for nothing and reads no clock: the agent's executor
+// asks it what comes next.
 package schedule
 
 import (
@@ -150,3 +161,155 @@ func (r *renewal) next() (time.Duration, error) {
 }
 
 func (r *renewal) copyTo(used process) process { return copied(r, used) }
+
+// Open is the schedule of an open loop: requests start at its arrivals, whatever the server does. Measure and Revise
+// may be called at any time from any goroutine. The other methods are not safe for concurrent use. No method blocks.
+type Open interface {
+	// Next returns the share's next arrival, and false when the schedule is over. Indices and offsets ascend, except
+	// after Renew.
+	//
+	// With a warm-up until steady, call Next only when the last arrival is about to start: the rest of the schedule is
+	// known only after Measure was called. A schedule that still waits for Measure returns one arrival beyond
+	// warmup_until_steady plus MeasureSlack, and is over at the next call.
+	Next() (Arrival, bool)
+	// Settle returns an arrival that Next returned earlier, as it must be started now. It returns false if the arrival
+	// must not be started. A Measure in between may have made the arrival measured, or placed it beyond the end. A
+	// Renew in between may have given it to another agent. Without a warm-up until steady and without Renew, arrivals
+	// do not change.
+	Settle(a Arrival) (Arrival, bool)
+	// Measure ends a warm-up until steady: arrivals are measured from this offset on, and requests and duration count
+	// from there. An offset beyond warmup_until_steady plus MeasureSlack is reduced to that. A further call moves the
+	// offset, at the next Renew; no arrival at either offset or later may have started by then. It returns the offset,
+	// and false for other loads, which ignore Measure.
+	Measure(from time.Duration) (at time.Duration, measures bool)
+	// Revise sets the new share, which must come from Share.Revised. It has no effect before Renew.
+	Revise(s Share)
+	// Renew switches to the share that Revise set, and to an offset that Measure has moved, and reports whether there
+	// was either. If so, the arrival that Next returned last is taken back. Next then continues with all arrivals of
+	// the new share that it had not returned before that one, including earlier arrivals that it had passed over. The
+	// caller must pass other arrivals that Next has returned and that were not started to Settle, and must not start
+	// those for which Settle returns false.
+	// If such an arrival becomes the share's again, Next returns it again.
+	Renew() bool
+	// Left returns how many measured arrivals Next would still return, and ends the schedule. It takes a few
+	// nanoseconds for each remaining arrival of the whole stage.
+	Left() uint64
+	// End returns the offset of the last arrival of the whole stage that has passed. After Next has returned false,
+	// this is the end of the schedule.
+	End() time.Duration
+	// Err returns why the schedule ended early, nil if it did not. Call it after Next has returned false.
+	Err() error
+}
+
+// NewOpen returns the share's part of a load point's schedule, from its start. An executor that stops early can keep
+// calling Next to count the arrivals that it never sent.
+//
+// With requests, that many arrivals are measured; Poisson and gamma arrivals take exactly requests / rate (see
+// conditioned). With a duration, arrivals before the end of the measured span are measured.
+// The span begins when the warm-up has passed: at warmup_duration, at the offset given to Measure, or at the offset of
+// the first arrival beyond warmup_requests if that is later. An arrival at the very end of the span is not measured.
+// With both, the measured part ends with whichever comes first. Unmeasured arrivals follow for the cool-down, then the
+// schedule ends. Phases always end the schedule, and their last part is the cool-down. All of this depends only on the
+// whole schedule, so every agent ends at the same arrival.
+//
+// The load's split decides which arrivals are the share's: see draws.
+func NewOpen(load *spatev1.LoadPoint, seed uint64, s Share) (Open, error) {
+	if load.GetConcurrency() != 0 || load.GetReplaySpeed() != 0 {
+		return nil, fmt.Errorf("schedule: a load of concurrency %d and replay speed %v is not an open loop with a rate",
+			load.GetConcurrency(), load.GetReplaySpeed())
+	}
+	phases, err := newPhases(load.GetPhases(), maxRate)
+	if err != nil {
+		return nil, err
+	}
+	var end time.Duration
+	if len(phases) > 0 {
+		end = phases[len(phases)-1].end()
+	}
+	l, err := limitsOf(load, len(phases) > 0, end)
+	if err != nil {
+		return nil, err
+	}
+	p, err := newProcess(load, phases, seed, &l)
+	if err != nil {
+		return nil, err
+	}
+	d, err := drawsOf(load, seed)
+	if err != nil {
+		return nil, err
+	}
+	return newWalk(p, l, s, d), nil
+}
+
+// Quantise turns capacities of any scale into integer weights that sum up to total and are as nearly proportional as
+// possible. Every positive capacity gets at least 1, a capacity of 0 gets 0. It fails if a capacity is negative,
+// infinite or NaN, if none is positive, or if total is less than the number of positive capacities or more than
+// MaxCycle.
+func Quantise(capacities []float64, total uint32) ([]uint32, error) {
+	largest, positive, err := checkCapacities(capacities)
+	if err != nil {
+		return nil, err
+	}
+	if int64(total) < int64(positive) || total > MaxCycle {
+		return nil, fmt.Errorf(
+			"schedule: a total of %[2]d cannot be split over %[1]d positive capacities: use %[3]d to %[4]d", positive,
+			total, positive, MaxCycle)
+	}
+	var sum float64
+	for _, c := range capacities {
+		sum += c / largest
+	}
+	weights := make([]uint32, len(capacities))
+	left := int64(total)
+	for i, c := range capacities {
+		if c > 0 {
+			weights[i] = max(1, uint32(c/largest/sum*float64(total)))
+			left -= int64(weights[i])
+		}
+	}
+	settle(weights, capacities, left)
+	return weights, nil
+}
+
+// checkCapacities returns the largest capacity and how many are positive.
+func checkCapacities(capacities []float64) (largest float64, positive int, err error) {
+	for i, c := range capacities {
+		if !(c >= 0) || math.IsInf(c, 1) {
+			return 0, 0, fmt.Errorf("schedule: capacity %d is %v: it must be 0 or a positive number", i, c)
+		}
+		if c > 0 {
+			positive++
+		}
+		largest = max(largest, c)
+	}
+	if positive == 0 {
+		return 0, 0, errors.New("schedule: no capacity is positive: at least one must be")
+	}
+	return largest, positive, nil
+}
+
+// settle distributes what rounding down left over, or takes back what rounding up to 1 cost. It moves one unit at a
+// time, to or from the agent that is furthest below or above its share by Webster's method.
+func settle(weights []uint32, capacities []float64, left int64) {
+	for ; left > 0; left-- {
+		best, most := 0, 0.0
+		for i, c := range capacities {
+			if claim := c / float64(2*weights[i]+1); claim > most {
+				best, most = i, claim
+			}
+		}
+		weights[best]++
+	}
+	for ; left < 0; left++ {
+		best, least := 0, math.Inf(1)
+		for i, c := range capacities {
+			if weights[i] < 2 {
+				continue
+			}
+			if claim := c / float64(2*weights[i]-1); claim < least {
+				best, least = i, claim
+			}
+		}
+		weights[best]--
+	}
+}

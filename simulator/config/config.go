@@ -5,10 +5,14 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 )
 
 // Config configures a simulator. Default returns the defaults; zero fields mean zero. Config holds a secret (APIKey):
@@ -134,4 +138,286 @@ func (c *Config) ServedName() string {
 		return c.ModelName
 	}
 	return "simulated"
+}
+
+// check returns the errors of a struct's fields and of those of the structs in it. path is how they are named. Numbers
+// and times are from the tag `least` to the tag `most`, else from 0. A text is one of the tag `words`, or empty if it
+// has a tag `default`.
+func check(path string, of reflect.Value) error {
+	var errs []error
+	for i := range of.NumField() {
+		field := of.Type().Field(i)
+		name := path + field.Name
+		switch v := of.Field(i); v.Kind() {
+		case reflect.Struct:
+			errs = append(errs, check(name+".", v))
+		case reflect.Int, reflect.Int64:
+			errs = append(errs, checkNumber(name, float64(v.Int()), v.Interface(), field.Tag))
+		case reflect.Float64:
+			errs = append(errs, checkNumber(name, v.Float(), v.Interface(), field.Tag))
+		case reflect.String:
+			errs = append(errs, checkWord(name, v.String(), field.Tag))
+		default:
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkNumber checks a number, shown as it is in the configuration.
+func checkNumber(name string, n float64, shown any, tags reflect.StructTag) error {
+	least, _ := strconv.ParseFloat(tags.Get("least"), 64) // 0 without the tag
+	most, err := strconv.ParseFloat(tags.Get("most"), 64)
+	if err != nil {
+		most = math.MaxFloat64
+	}
+	if n >= least && n <= most {
+		return nil
+	}
+	if err == nil && !math.IsInf(most, 1) {
+		return fmt.Errorf("simulator: %s is %v: give %v to %v", name, shown, least, most)
+	}
+	if _, is := shown.(time.Duration); is {
+		return fmt.Errorf("simulator: %s is %v: give at least %v", name, shown, time.Duration(least))
+	}
+	return fmt.Errorf("simulator: %s is %v: give at least %v", name, shown, least)
+}
+
+func checkWord(name, word string, tags reflect.StructTag) error {
+	known := strings.Split(tags.Get("words"), ", ")
+	_, optional := tags.Lookup("default")
+	if known[0] == "" || slices.Contains(known, word) || word == "" && optional {
+		return nil
+	}
+	return fmt.Errorf("simulator: %s is %q: give one of %q", name, word, known)
+}
+
+// FieldHandling is how a server handles a request field that not all servers know.
+type FieldHandling string
+
+// The values of FieldHandling.
+const (
+	Honoured FieldHandling = "honoured"
+	Ignored  FieldHandling = "ignored"
+	Refused  FieldHandling = "refused" // with 400
+)
+
+// Dialect is how a server introduces itself, and how it handles request fields that only some servers know. The zero
+// value is a server that names no owner and honours everything.
+type Dialect struct {
+	// OwnedBy is owned_by of /v1/models: "vllm", "nvidia" for Dynamo, "openai" for LiteLLM. Default "spate".
+	OwnedBy string `plan:"owned_by"`
+	// ExactOutput is the handling of ignore_eos and min_tokens, under whatever names an API has for them. Default
+	// Honoured.
+	ExactOutput FieldHandling `default:"honoured" words:"honoured, ignored, refused" plan:"exact_output"`
+	// Tools is the handling of tools, response_format and the like in chat, completions and Anthropic's messages.
+	// Honoured, the default: a tool that tool_choice forces is called, and answers have the form. Ignored: answers are
+	// words.
+	Tools FieldHandling `default:"honoured" words:"honoured, ignored, refused" plan:"tools"`
+}
+
+// FaultKind is one way in which a server fails.
+type FaultKind string
+
+// The faults. The first three replace the whole response and never reach the engine. The others strike within it. In a
+// stream, they strike before the frame with the token after AfterTokens, or before the last frame if the output is
+// shorter. In an answer that is not streamed, they strike in the body. The last one changes the whole answer and fails
+// nothing.
+const (
+	FaultTooManyRequests FaultKind = "429"     // 429 with an error object and Retry-After
+	FaultServerError     FaultKind = "500"     // 500 with an error object
+	FaultGarbage         FaultKind = "garbage" // 200 with a body that does not belong to any API
+	// FaultGarbageFrame is a frame of broken JSON, then the stream ends as if nothing were wrong
+	FaultGarbageFrame FaultKind = "garbage-frame"
+	FaultErrorFrame   FaultKind = "error-frame" // an error object in the stream after its 200, then the end mark
+	// FaultCut closes the connection in order, but before the end of the body
+	FaultCut   FaultKind = "cut"
+	FaultReset FaultKind = "reset" // the connection is reset (TCP RST)
+	// FaultStall is silence for Pause, or until the client leaves; then everything due is sent at once
+	FaultStall FaultKind = "stall"
+	// FaultJSONBody answers with one JSON body although a stream was requested
+	FaultJSONBody FaultKind = "json-body"
+)
+
+// Fault is a fault and how often it strikes.
+type Fault struct {
+	// Kind is what happens.
+	Kind FaultKind `words:"429, 500, garbage, garbage-frame, error-frame, cut, reset, stall, json-body"`
+	// Probability is the chance that the fault strikes a request, from 0 to 1.
+	Probability float64 `most:"1"`
+	// AfterTokens is the number of tokens sent before the fault.
+	AfterTokens int
+	// Pause is the silence of a stall. 0: until the client leaves or the simulator closes.
+	Pause time.Duration
+}
+
+// RoleFrame is when a stream sends what comes before its first token, such as the frame that names the role in a chat.
+type RoleFrame string
+
+// The values of RoleFrame.
+const (
+	RoleWithFirstToken RoleFrame = "first-token" // just before the first token, as vLLM does
+	RoleAtOnce         RoleFrame = "at-once"     // when the request is accepted, long before the first token
+	RoleNone           RoleFrame = "none"        // never
+)
+
+// ReasoningHidden is the ReasoningField of a server that does not stream its reasoning.
+const ReasoningHidden = "hidden"
+
+// Delivery is how much of an output is sent at a time.
+type Delivery string
+
+// The values of Delivery. With the last two nothing is sent before the output has ended.
+const (
+	DeliverAsProduced Delivery = "as-produced" // each frame when its tokens are produced
+	DeliverOneWrite   Delivery = "one-write"   // all token frames in one write at the end
+	DeliverOneFrame   Delivery = "one-frame"   // all tokens in one frame at the end
+)
+
+// Frames is the shape of a stream.
+type Frames struct {
+	// Role is when a stream sends the frames that come before the first token: a chat's role frame, response.created
+	// and response.in_progress of responses, message_start of Anthropic, messageStart of Bedrock. The other APIs have
+	// none. An item of responses and a block of Anthropic start with their first text, as in vLLM. With RoleAtOnce a
+	// block of Anthropic starts at once, as at Anthropic. Default RoleWithFirstToken.
+	Role RoleFrame `flag:"role" words:"first-token, at-once, none" help:"<when> to send what comes before the first token, such as a chat's role: first-token, at-once or none"`
+	// Deliver is how much of the output is sent at a time. Default, and "": DeliverAsProduced.
+	Deliver Delivery `default:"as-produced" words:"as-produced, one-write, one-frame" plan:"deliver"`
+	// ReasoningTokens is the number of reasoning tokens at the start of the output. Chat, responses, Anthropic's
+	// messages, Bedrock and Gemini stream them separately from the answer. In the other APIs they are text like the
+	// rest, unless they are hidden. Default 0.
+	ReasoningTokens int `plan:"reasoning_tokens"`
+	// ReasoningField is the field of a chat's delta that carries reasoning: "reasoning_content" (default), "reasoning",
+	// or any other name. With ReasoningHidden no API streams reasoning, but it takes its time and counts in usage.
+	ReasoningField string `default:"reasoning_content" plan:"reasoning_field"`
+	// NoReasoningUsage leaves the number of reasoning tokens out of usage. Default: chat and responses report it.
+	NoReasoningUsage bool `plan:"reasoning_untold"`
+	// TokensPerFrame is the number of tokens per frame. The first token is alone in its frame and the last frame has
+	// the rest, as with vLLM's stream interval. Default 1.
+	TokensPerFrame int `least:"1" plan:"tokens_per_frame"`
+	// FinishFrame sends finish_reason in a separate frame after the last token, as OpenAI does, and an output that ends
+	// by itself ends with its last text. Default, as in vLLM: finish_reason comes with the last token, and an output
+	// that ends by itself ends with the end-of-sequence token, which has no text, takes a step of its own and counts in
+	// usage. Responses, Anthropic's messages and Bedrock always send the reason separately. With FinishFrame a
+	// response that reaches its limit ends with response.incomplete, otherwise with response.completed.
+	FinishFrame bool `flag:"finish-frame" help:"finish reason in its own frame, as OpenAI does (default: with the last token, as vLLM does)"`
+}
+
+// Model is the speed of one engine.
+type Model struct {
+	// PrefillTokensPerSecond is the prefill speed for one prompt at a time. +Inf: prefill takes no time. Default
+	// 50,000.
+	PrefillTokensPerSecond float64 `most:"+Inf" plan:"prefill_tokens_per_second"`
+	// DecodeStep is the time of a decode step with one request. Default 5 ms.
+	DecodeStep time.Duration `plan:"decode_step"`
+	// DecodeStepPerRequest is the time that each further request adds to the step. Default 50 us.
+	DecodeStepPerRequest time.Duration `plan:"decode_step_per_request"`
+	// MaxRunning is the maximum number of requests in prefill and decode together, or in decode alone with
+	// disaggregated serving. The rest queue. Default 256.
+	MaxRunning int `least:"1" plan:"max_running"`
+	// PrefillInterference is the share of its decoding pace that an engine loses while it prefills, 0 to 1. 1 is an
+	// engine that does one of the two at a time, prefill first. Disaggregated engines lose none. Default 0.
+	PrefillInterference float64 `most:"1" plan:"prefill_interference"`
+	// TransferPerThousandTokens is how long a disaggregated prefill engine takes to hand over the KV cache of 1,000
+	// prompt tokens, before the first token. Default 0.
+	TransferPerThousandTokens time.Duration `plan:"transfer_per_thousand_tokens"`
+	// TransferInterference is the share of their decoding pace that the decode engines of a disaggregated group lose
+	// while a KV cache is handed over, 0 to 1. 1 is an engine that stands still while it receives one. Default 0.
+	TransferInterference float64 `most:"1" plan:"transfer_interference"`
+	// PrefillFirst lets a disaggregated prefill engine take all waiting prompts before it hands over the KV caches of
+	// the finished ones. These are handed over together, and the decode engines lose TransferInterference from the end
+	// of the first prefill on. Default: each KV cache is handed over before the next prompt is taken.
+	PrefillFirst bool `plan:"prefill_first"`
+	// PrefillPerPrompt is the time that each prompt occupies its prefill engine in addition to the time for its tokens.
+	// Default 0.
+	PrefillPerPrompt time.Duration `plan:"prefill_per_prompt"`
+	// PrefillSharing lets prompts share the prefill engines by time slices: all prompts are in prefill at once, and
+	// each gets its share. Default: each engine prefills one prompt at a time, first come, first served.
+	PrefillSharing bool `plan:"prefill_sharing"`
+	// Overhead is the time before each request is queued for prefill. It occupies nothing. Default 0.
+	Overhead time.Duration `plan:"overhead"`
+	// PrefillJitter and StepJitter are the coefficients of variation of a lognormal factor with mean 1 on the time of
+	// each prefill and of each decode step. The factor of a request's prefill depends only on Config.Seed and the
+	// X-Request-Id. Default 0.
+	PrefillJitter float64 `plan:"prefill_jitter"`
+	StepJitter    float64 `plan:"step_jitter"`
+	// StallShare is the chance that a decode step takes Stall longer. Default 0.
+	StallShare float64       `most:"1" plan:"stall_share"`
+	Stall      time.Duration `plan:"stall"`
+	// CacheBlocks is the size of each prefill engine's prefix cache, in blocks of CacheBlockTokens tokens (default 16).
+	// 0, the default: there is no cache.
+	CacheBlocks      int `plan:"cache_blocks"`
+	CacheBlockTokens int `plan:"cache_block_tokens"`
+	// SpreadStep produces the tokens of a step evenly over its time, the last one at its end. Default: all at its end,
+	// as in real engines.
+	SpreadStep bool `flag:"spread-step" help:"send the tokens of a decode step evenly over it (default: all at its end, as engines that batch do)"`
+}
+
+func defaultModel() Model {
+	return Model{
+		PrefillTokensPerSecond: 50_000,
+		DecodeStep:             5 * time.Millisecond,
+		DecodeStepPerRequest:   50 * time.Microsecond,
+		MaxRunning:             256,
+		CacheBlockTokens:       16,
+	}
+}
+
+// SpeedUp makes the engine k times faster in everything it does.
+func (m *Model) SpeedUp(k float64) {
+	m.PrefillTokensPerSecond *= k
+	for _, d := range []*time.Duration{
+		&m.DecodeStep, &m.DecodeStepPerRequest, &m.TransferPerThousandTokens, &m.PrefillPerPrompt,
+		&m.Overhead, &m.Stall,
+	} {
+		*d = spedUp(*d, k)
+	}
+}
+
+// spedUp returns a time divided by k, at most a year, so that instants cannot overflow.
+func spedUp(d time.Duration, k float64) time.Duration {
+	const longest = 365 * 24 * time.Hour
+	return time.Duration(math.Round(min(float64(d)/k, float64(longest))))
+}
+
+// OutputLength is the length of outputs that end by themselves. It does not apply if the request says ignore_eos, or
+// beyond the request's limit.
+type OutputLength struct {
+	// Mean and Stddev are those of a lognormal distribution of lengths in tokens, before the limit applies. 0, the
+	// default: outputs do not end by themselves.
+	Mean   float64 `plan:"output_mean"`
+	Stddev float64 `plan:"output_stddev"`
+}
+
+// Pace is a steady rhythm that replaces the model of the engines, for measuring clients: what a client should see is
+// known in advance. Nothing queues. The zero Pace means no pace: engines are modelled.
+type Pace struct {
+	// FirstToken is the time from a request's arrival to its first token.
+	FirstToken time.Duration
+	// BetweenTokens is the time from one token to the next. Above 0.
+	BetweenTokens time.Duration
+	// Ticks gives all streams their tokens at the same instants, as batching engines do. The ticks are BetweenTokens
+	// apart, and a first token comes with the first tick that is at least FirstToken after its request. Default: each
+	// stream has its own schedule from its arrival on.
+	Ticks bool
+}
+
+// Set reports whether a pace is configured.
+func (p *Pace) Set() bool { return *p != Pace{} }
+
+// SpeedUp makes the pace k times faster.
+func (p *Pace) SpeedUp(k float64) {
+	p.FirstToken, p.BetweenTokens = spedUp(p.FirstToken, k), spedUp(p.BetweenTokens, k)
+}
+
+// Truth is what is recorded about the frames sent.
+type Truth struct {
+	// Stamp adds "sent_ns" to each object sent: clock.Now just before the write.
+	Stamp bool `flag:"truth" help:"stamp each frame with the instant it was sent at"`
+	// Keep holds a Record of each request in memory, for Records. The memory grows without bound: for tests.
+	Keep bool
+	// Tokens adds to each Record the send time of every token frame.
+	Tokens bool `flag:"truth-tokens" help:"with --truth-file: the send time of each token frame, too"`
+	// Log receives each Record as a line of JSON when its request has ended, with one Write each, never concurrently.
+	// The caller closes it, after the simulator. Nil: no log.
+	Log io.Writer
 }

@@ -2,8 +2,12 @@ package dataset
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
+	"unicode/utf8"
 
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 	"github.com/spate-load/spate/workload/rows"
 )
 
@@ -163,3 +167,129 @@ func (l *lengths) output(own uint32, answer []byte) uint32 {
 
 // clamp limits a length to 0 to maxLength.
 func clamp(n int) uint32 { return uint32(min(max(n, 0), maxLength)) }
+
+// maxSonnetBytes is the maximum size, in bytes, of the text of a sonnet workload. Agents keep the text in memory.
+const maxSonnetBytes = 16 << 20
+
+func init() {
+	register("sonnet", Source{Help: "lines of a text file, as vLLM's sonnet dataset", Example: "Any text.",
+		build: func(b *builder, w *spatev1.Workload, o Options) { b.sonnet(w.GetSonnet(), o) }})
+}
+
+// sonnet reads the lines of a text, each with its line feed. Empty lines are left out.
+type sonnet struct {
+	lengths  lengths
+	size     int
+	previous string
+	tokens   uint32
+	// sumsMatch reports whether, so far, every two consecutive lines had as many tokens together as separately.
+	sumsMatch bool
+}
+
+// parse reads a line.
+func (s *sonnet) parse(text []byte, row *rows.Row) error {
+	if s.size += len(text); s.size > maxSonnetBytes {
+		return fmt.Errorf("the text is longer than %d MiB: sonnet is for short texts, use jsonl for longer ones",
+			maxSonnetBytes>>20)
+	}
+	if !utf8.Valid(text) {
+		return unusable("is not UTF-8")
+	}
+	line := string(text) + "\n"
+	row.Kind, row.OSL, row.Content = rows.Text, s.lengths.osl, append(row.Content[:0], rows.Escape(line)...)
+	row.ISL = s.count(line)
+	return nil
+}
+
+// count returns the tokens of a line, and checks that the line has as many behind the line before.
+func (s *sonnet) count(line string) uint32 {
+	if s.lengths.count == nil {
+		return 0
+	}
+	n := clamp(s.lengths.count(line))
+	if s.previous != "" {
+		s.sumsMatch = s.sumsMatch && clamp(s.lengths.count(s.previous+line)) == s.tokens+n
+	}
+	s.previous, s.tokens = line, n
+	return n
+}
+
+// sonnet reads lines of text. The longest request is the one that the workload asks for, whatever the lines.
+func (b *builder) sonnet(c *spatev1.SonnetContent, o Options) {
+	f := &sonnet{lengths: lengths{count: o.Count, osl: c.GetOsl()}, sumsMatch: o.Count != nil}
+	b.openItems = func(s *itemSource) (itemReader, error) { return newLines(s.Reader), nil }
+	b.rows(f.parse)
+	b.end = func() error {
+		b.longest, b.unknown = uint64(c.GetIsl())+uint64(c.GetOsl()), false
+		if f.sumsMatch {
+			b.flags |= rows.Additive
+		}
+		return nil
+	}
+}
+
+func init() {
+	register("sharegpt", Source{Help: "conversations of a ShareGPT JSON file",
+		Example: "ShareGPT JSON, plain or compressed.",
+		build: func(b *builder, w *spatev1.Workload, o Options) {
+			b.rows(objects(newReader(b, content.File(w), o).conversation))
+		}})
+}
+
+// conversation reads {"id": ..., "conversations": [{"from": "human", "value": "..."}, ...]}, or the same with
+// "messages", or with "role" and "content": all turns, or the first question that has an answer.
+func (r *reader) conversation(o object, row *rows.Row) error {
+	lines, messages := o.take("conversations", "conversation"), o.take("messages")
+	r.chat.limit = 0 // of another row
+	var err error
+	switch {
+	case lines != nil:
+		err = r.chat.read("conversations", lines)
+	case messages != nil:
+		err = r.chat.read("messages", messages)
+	default:
+		err = unusable("has no conversations")
+	}
+	if err != nil {
+		return err
+	}
+	o.rest(r.unused, "")
+	answered := r.lengths
+	answered.fallback = 0
+	if r.chat.turns(row, &answered); r.sessions {
+		return asSession(row)
+	}
+	if len(row.Content) > 0 {
+		r.unused.note("system message that only sessions use")
+	}
+	return asFirstQuestion(row)
+}
+
+// noAnswer is the reason for leaving out a conversation. vLLM's benchmark leaves out conversations of fewer than two
+// turns.
+const noAnswer = "has no question with an answer"
+
+// asSession makes the row a session of all its turns.
+func asSession(row *rows.Row) error {
+	if len(row.Turns) == 0 {
+		return exclude(noAnswer)
+	}
+	first := row.Turns[0]
+	row.Kind, row.TurnCount = rows.Session, uint32(len(row.Turns))
+	if row.OSL = first.OSL; len(row.Content) == 0 {
+		row.ISL = first.ISL
+	}
+	return nil
+}
+
+// asFirstQuestion makes the row its first question that has an answer.
+func asFirstQuestion(row *rows.Row) error {
+	for _, t := range row.Turns {
+		if len(t.Answer) > 0 {
+			row.Kind, row.ISL, row.OSL = rows.Text, t.ISL, t.OSL
+			row.Content, row.Turns = append(row.Content[:0], t.User...), row.Turns[:0]
+			return nil
+		}
+	}
+	return exclude(noAnswer)
+}

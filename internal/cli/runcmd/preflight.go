@@ -3,20 +3,25 @@ package runcmd
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/kubernetes"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/defaults"
 	"github.com/spate-load/spate/plans/secret"
+	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
 	"github.com/spate-load/spate/workload/content"
@@ -156,4 +161,165 @@ func clientOf(t *spatev1.Target, secrets map[string]string, connectTimeout time.
 		Model: cmp.Or(t.GetModel(), "-"), APIKey: reveal(t.GetApiKey()), Headers: headers, Body: t.GetBody().AsMap(),
 		ConnectTimeout: connectTimeout, Connection: connection,
 	})
+}
+
+// withPods gives each target that has kubernetes the endpoints and the addresses of metrics that the cluster has now,
+// unless the plan has them, and says which. It blocks until kubectl has answered.
+func withPods(ctx context.Context, plan *plans.Plan, notes io.Writer) (*plans.Plan, error) {
+	if _, simulation := plan.Compression(); simulation {
+		return plan, nil
+	}
+	var found []string
+	var unknown plans.Mistakes
+	err := command.UntilInterrupted(ctx, "asking kubectl for the targets' pods", func(ctx context.Context) error {
+		for i, t := range plan.Proto().GetTargets() {
+			wanted := podsOf(t)
+			if wanted == nil {
+				continue
+			}
+			pods, err := kubernetes.Look(ctx, wanted)
+			if err != nil {
+				unknown = append(unknown, plan.Mistake(fmt.Sprintf("targets[%d].kubernetes", i), err.Error()))
+				continue
+			}
+			fmt.Fprintf(notes, "Target %s: %s\n", t.GetName(), strings.Join(podWords(pods), "; "))
+			found = append(found, assignments(i, pods)...)
+		}
+		return context.Cause(ctx)
+	})
+	if err == nil && len(unknown) > 0 {
+		err = unknown
+	}
+	if err != nil {
+		return nil, err
+	}
+	return plan.With(found...)
+}
+
+// podsOf returns what must be looked up for a target, nil if nothing must.
+func podsOf(t *spatev1.Target) *spatev1.KubernetesTarget {
+	k := t.GetKubernetes()
+	if k == nil {
+		return nil
+	}
+	if len(t.GetEndpoints()) > 0 {
+		k.Service = ""
+	}
+	if len(t.GetServerMetrics().GetUrls()) > 0 || t.GetServerMetrics().GetRead() == servermetrics.ReadNever {
+		k.MetricsSelector = ""
+	}
+	if k.GetService() == "" && k.GetMetricsSelector() == "" {
+		return nil
+	}
+	return k
+}
+
+// podWords says what was found.
+func podWords(pods kubernetes.Found) (list []string) {
+	if n := len(pods.Endpoints); n > 0 {
+		list = append(list, words.Count(uint64(n), "endpoint")+": "+words.Shorten(pods.Endpoints, 5))
+	}
+	if n := len(pods.Metrics); n > 0 {
+		var all []string
+		for _, url := range pods.Metrics {
+			if role := pods.Roles[url]; role != "" {
+				url += " (" + role + ")"
+			}
+			all = append(all, url)
+		}
+		list = append(list, "metrics of "+words.Count(uint64(n), "pod")+": "+words.Shorten(all, 5))
+	}
+	return list
+}
+
+// assignments returns the changes of a target that write what was found into the plan.
+func assignments(target int, pods kubernetes.Found) (set []string) {
+	add := func(field string, value any) {
+		text, err := json.Marshal(value) // JSON is YAML
+		if err != nil {
+			panic(err) // of strings, lists and maps of strings
+		}
+		set = append(set, fmt.Sprintf("targets[%d].%s=%s", target, field, text))
+	}
+	if len(pods.Endpoints) > 0 {
+		add("endpoints", pods.Endpoints)
+	}
+	if len(pods.Metrics) > 0 {
+		add("server_metrics.urls", pods.Metrics)
+	}
+	if len(pods.Roles) > 0 {
+		add("server_metrics.roles", pods.Roles)
+	}
+	return set
+}
+
+// reach waits for the targets, or returns an error if none answers, and fills in the models of those that have none.
+func (f *runFlags) reach(
+	ctx context.Context, plan *plans.Plan, secrets map[string]string, notes io.Writer,
+) (*plans.Plan, error) {
+	if missing := placeholders(plan); len(missing) > 0 {
+		return nil, missing
+	}
+	plan, err := withReady(plan, f.WaitReady)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.awaitTargets(ctx, plan, secrets, notes); err != nil {
+		return nil, err
+	}
+	return withModels(ctx, plan, secrets, notes)
+}
+
+// withReady gives each target that has endpoints the longest time to wait for it. 0: as the plan says.
+func withReady(plan *plans.Plan, within time.Duration) (*plans.Plan, error) {
+	var changes []string
+	for i, t := range plan.Targets() {
+		if within > 0 && t.GetSimulator() == nil {
+			changes = append(changes, fmt.Sprintf("targets[%d].ready.within=%s", i, within))
+		}
+	}
+	return plan.With(changes...)
+}
+
+// awaitTargets waits for targets that have ready. It returns an error if one of them does not come, or if no target
+// answers. It asks the targets that need this machine: all of a local run, else those that have to say their model.
+func (f *runFlags) awaitTargets(
+	ctx context.Context, plan *plans.Plan, secrets map[string]string, notes io.Writer,
+) error {
+	return command.UntilInterrupted(ctx, "waiting for the targets", func(ctx context.Context) error {
+		var dead error
+		alive := false
+		for _, t := range plan.Targets() {
+			elsewhere := (f.Where.Coordinator != "" || len(f.Local.On) > 0) && (t.GetModel() != "" || t.GetReady() == nil)
+			if len(t.GetEndpoints()) == 0 || elsewhere || served(t) {
+				alive = true
+				continue
+			}
+			err := awaitTarget(ctx, t, secrets, notes)
+			if err != nil && t.GetReady() != nil || ctx.Err() != nil {
+				return err
+			}
+			alive, dead = alive || err == nil, cmp.Or(dead, err)
+		}
+		if alive {
+			return nil
+		}
+		return dead
+	})
+}
+
+// awaitTarget waits for a target that has ready. It returns an error if the target is not ready.
+func awaitTarget(ctx context.Context, t *spatev1.Target, secrets map[string]string, notes io.Writer) error {
+	client, err := clientOf(t, secrets, t.GetConnectTimeout().AsDuration())
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if t.GetReady() == nil {
+		ctx, cancel := context.WithTimeout(ctx, 2*preflightTimeout)
+		defer cancel()
+		return ready.Dead(ctx, client, t)
+	}
+	_, err = ready.Await(ctx, client, t, func(text string) { fmt.Fprintln(notes, "  "+text) })
+	return err
 }
