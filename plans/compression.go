@@ -64,7 +64,11 @@ func (k factor) load(l *spatev1.LoadPoint) {
 			b.From, b.To = k.faster(b.GetFrom()), k.faster(b.GetTo())
 		}
 	}
-	for _, keep := range []*spatev1.Objectives{l.GetSearch().GetKeep(), l.GetFrontier().GetKeep()} {
+	if l.GetChoose() != nil {
+		l.Choose.Budget = k.shorter(l.GetChoose().GetBudget())
+	}
+	for _, keep := range []*spatev1.Objectives{l.GetSearch().GetKeep(), l.GetFrontier().GetKeep(),
+		l.GetChoose().GetWithin()} {
 		for _, limit := range keep.GetLatencies() {
 			limit.AtMost = k.shorter(limit.GetAtMost())
 		}

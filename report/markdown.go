@@ -11,7 +11,6 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
-	"github.com/spate-load/spate/plans/loadpoint"
 	"github.com/spate-load/spate/report/tables"
 )
 
@@ -34,10 +33,11 @@ func writeMarkdown(w io.Writer, r *results.Result) error {
 
 // detailsOf returns the sections after the thresholds and the tables of numbers.
 func detailsOf(r *results.Result) ([]table.Section, error) {
-	targets, err := targetsSection(r)
-	searches, err2 := searchesSection(r)
+	targets, err := sideBySide(r, "Targets side by side", tables.Targets)
+	searches, err2 := sideBySide(r, "Answers of searches side by side", tables.Searches)
 	return []table.Section{
-		searches, frontiersSection(r), targets, partsSection(r.Stages), trustSection(r.Stages),
+		searches, seriesSection("The best target", tables.Choices(r)),
+		seriesSection("Throughput against latency", tables.Frontiers(r)), targets, partsSection(r.Stages), trustSection(r.Stages),
 		requestsSection(r.Stages), ratesSection(r.Stages), reasoningSection(r.Stages), imagesSection(r.Stages),
 		endingsSection(r.Stages), answersSection(r.Stages), sessionsSection(r.Stages), turnsSection(r.Stages),
 		errorsSection(r.Stages), lengthsSection(r.Stages), preparationsSection(r.Stages),
@@ -47,36 +47,29 @@ func detailsOf(r *results.Result) ([]table.Section, error) {
 	}, errors.Join(err, err2)
 }
 
-// targetsSection returns the targets side by side, if there are several.
-func targetsSection(r *results.Result) (table.Section, error) {
+// sideBySide returns a table of several targets. It is empty if there is only one.
+func sideBySide(
+	r *results.Result, title string, of func(*results.Result, string) (*table.Table, error),
+) (table.Section, error) {
 	if len(targetsOf(r.Stages)) < 2 {
 		return table.Section{}, nil
 	}
-	t, err := tables.Targets(r, "")
+	t, err := of(r, "")
 	if err != nil {
 		return table.Section{}, err
 	}
-	return table.NewSection("Targets side by side", t.Blocks()...), nil
-}
-
-// searchesSection returns the answers of searches side by side, if several targets have some.
-func searchesSection(r *results.Result) (table.Section, error) {
-	if len(r.Run.SeriesOf(loadpoint.Search)) == 0 || len(targetsOf(r.Stages)) < 2 {
+	if len(t.Rows) == 0 {
 		return table.Section{}, nil
 	}
-	t, err := tables.Searches(r, "")
-	if err != nil {
-		return table.Section{}, err
-	}
-	return table.NewSection("Answers of searches side by side", t.Blocks()...), nil
+	return table.NewSection(title, t.Blocks()...), nil
 }
 
-// frontiersSection returns the points of frontiers, if there are any.
-func frontiersSection(r *results.Result) table.Section {
-	if len(r.Run.SeriesOf(loadpoint.Frontier)) == 0 {
+// seriesSection returns a table of what series found, if there are any.
+func seriesSection(title string, t *table.Table) table.Section {
+	if len(t.Rows) == 0 {
 		return table.Section{}
 	}
-	return table.NewSection("Throughput against latency", append(tables.Frontiers(r).Blocks(),
+	return table.NewSection(title, append(t.Blocks(),
 		table.Text("Throughput is that of the steady part of each stage, where it is known: ramp-up and drain, which "+
 			"the tables of targets include, do not lower it."))...)
 }

@@ -85,18 +85,27 @@ func TestSeries(t *testing.T) {
 			Points: []*spatev1.SeriesPoint{{StageIndex: 7, Load: 42.5}, {StageIndex: 8, Load: 43, Broke: "b"}}},
 		{Series: 2, Load: &spatev1.LoadPoint{Frontier: &spatev1.Frontier{Concurrency: &spatev1.Bounds{}, Metric: "e2e"}},
 			Limits: []*spatev1.LoadLimit{{Broke: new(1.0)}}, Stages: 1, End: "e"},
+		{Series: 3, Target: "a", Load: &spatev1.LoadPoint{Concurrency: 8, Choose: &spatev1.Choose{Best: "ttft",
+			Percentile: 99, Tolerance: 0.01}}, Stages: 5, Rivals: []*spatev1.Rival{
+			{Target: "a", Stages: []uint32{0, 3, 4}},
+			{Target: "b", Stages: []uint32{1, 2}, Change: new(0.1), Low: new(0.05), High: new(0.15), Dropped: "r"}}},
 	}, nil)
 	want := []SeriesResult{
 		{
 			Series: 1, Kind: "search", Target: "t", Workload: "w", Unit: "rate", Tolerance: 0.03,
 			Limits: []LoadLimit{{Kept: new(42.5), Broke: new(43.0), Reason: new("r"), Stage: new(uint32(7))}},
+			Rivals: []Rival{},
 			Stages: 9, Converged: true, Overruled: 2, Caution: new("c"), Sentence: "s",
 			Points: []SeriesPoint{{Stage: 7, Load: 42.5}, {Stage: 8, Load: 43, Reason: new("b")}},
 			Objectives: []string{"p99.9 ttft <= 500ms", "mean tpot <= 1s", "failed requests <= 1 %",
 				"good requests >= 95 %"},
 		},
 		{Series: 2, Kind: "frontier", Unit: "concurrency", Latency: "mean e2e", Objectives: []string{},
-			Limits: []LoadLimit{{Broke: new(1.0)}}, Stages: 1, Points: []SeriesPoint{}, End: new("e")},
+			Limits: []LoadLimit{{Broke: new(1.0)}}, Stages: 1, Points: []SeriesPoint{}, End: new("e"), Rivals: []Rival{}},
+		{Series: 3, Kind: "choice", Target: "a", Unit: "concurrency", Best: "p99 ttft", Tolerance: 0.01, Stages: 5,
+			Objectives: []string{}, Limits: []LoadLimit{}, Points: []SeriesPoint{}, Rivals: []Rival{
+				{Target: "a", Stages: []uint32{0, 3, 4}},
+				{Target: "b", Stages: []uint32{1, 2}, Change: new(0.1), Low: new(0.05), High: new(0.15), Reason: new("r")}}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

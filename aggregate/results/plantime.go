@@ -116,7 +116,7 @@ func (c *converter) factor(name string, rate bool) float64 {
 
 // quantity is numbers with a unit of time, or of something per second, seconds of a stage, or the speed of a replay.
 var (
-	quantity = regexp.MustCompile(`(replay x|seconds? )?(\d+(?:\.\d+)?(?: to \d+(?:\.\d+)?)*) ?(ms|s|req/s)?\b`)
+	quantity = regexp.MustCompile(`(replay x|seconds? )?(\d+(?:\.\d+)?(?: to \d+(?:\.\d+)?)*) ?(ms|s|req/s|tok/s|good req/s)?\b`)
 	decimal  = regexp.MustCompile(`\d+(?:\.\d+)?`)
 )
 
@@ -144,7 +144,7 @@ func WordsInPlanTime(text string, k float64) string {
 }
 
 // ofSeries begins what a search, a sweep or a frontier tells: "search of TARGET, WORKLOAD: 8 req/s was too high".
-var ofSeries = regexp.MustCompile(`^(search|sweep|frontier) of `)
+var ofSeries = regexp.MustCompile(`^(search|sweep|frontier|choice) of `)
 
 // EventInPlanTime returns an event of a run that compresses time k times, with the loads, rates and latencies of its
 // plan. How long a stage takes stays as it is, since people wait that long, as do other notices and the doubts of

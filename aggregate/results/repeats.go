@@ -101,12 +101,15 @@ type gathered struct {
 func newGatherer(records []*spatev1.StageRecord) *gatherer {
 	g := &gatherer{stages: make(map[repeatsKey]int)}
 	for _, rec := range records {
-		if rec.GetStage().GetProbe() == nil {
+		if isRepeat(rec.GetStage().GetProbe()) {
 			g.stages[keyOfRepeats(rec.GetStage())]++
 		}
 	}
 	return g
 }
+
+// isRepeat reports whether a stage is in no series, or in a round of a choice.
+func isRepeat(p *spatev1.Probe) bool { return p == nil || p.GetPurpose() == "round" }
 
 func keyOfRepeats(s *spatev1.Stage) repeatsKey {
 	words := loadpoint.Words(s.GetLoad())
@@ -117,7 +120,7 @@ func keyOfRepeats(s *spatev1.Stage) repeatsKey {
 // add adds a stage if it is a repeat.
 func (g *gatherer) add(merged *merge.Stage, rec *spatev1.StageRecord, r StageResult) {
 	key := keyOfRepeats(rec.GetStage())
-	if g.stages[key] < 2 || r.Probe != nil {
+	if g.stages[key] < 2 || !isRepeat(rec.GetStage().GetProbe()) {
 		return
 	}
 	i := slices.IndexFunc(g.all, func(of *gathered) bool { return of.key == key })

@@ -126,9 +126,9 @@ type SeriesResult struct {
 	// Number of the series in the run. Its stages have the same number in probe.series.
 	Series uint32 `json:"series"`
 	// What it is: "search" for the highest load at which the target meets the objectives, "frontier" of throughput
-	// against latency from the lowest load to a saturated server, or "sweep" of rates.
+	// against latency from the lowest load to a saturated server, "sweep" of rates, or "choice" of the best target.
 	Kind string `json:"kind"`
-	// Name of the target.
+	// Name of the target. Of a choice the best one. Empty: there is none.
 	Target string `json:"target"`
 	// Name of the workload.
 	Workload string `json:"workload"`
@@ -136,6 +136,10 @@ type SeriesResult struct {
 	Unit string `json:"unit"`
 	// Latency of a frontier's points, as "mean e2e" or "p99 ttft". Empty: another kind.
 	Latency string `json:"latency"`
+	// What a choice is by: "throughput", "output_throughput", "goodput" or a latency as above. Empty: another kind.
+	Best string `json:"best"`
+	// Targets of a choice: the best one, those that were left, those that were dropped, the last one first.
+	Rivals []Rival `json:"rivals"`
 	// Objectives of which the highest load is in limits, in words. Empty: there are none.
 	Objectives []string `json:"objectives"`
 	// Highest loads that met the objectives, of the whole and then of each part of a mixture.
@@ -172,6 +176,22 @@ type SeriesResult struct {
 	Reason *string `json:"reason"`
 	// All of this in one sentence.
 	Sentence string `json:"sentence"`
+}
+
+// Rival is a target of a choice.
+type Rival struct {
+	// Name of the target.
+	Target string `json:"target"`
+	// Its stages that count, one for each round.
+	Stages []uint32 `json:"stages"`
+	// Change against the best target over the rounds of both (0.03: 3 % more). Null: not known, or it is the best.
+	Change *float64 `json:"change"`
+	// Low end of the 95 % interval of the change. Null: as change.
+	Low *float64 `json:"low"`
+	// High end of the 95 % interval of the change. Null: as change.
+	High *float64 `json:"high"`
+	// Why it was dropped. Null: it was not.
+	Reason *string `json:"reason"`
 }
 
 // SeriesPoint is one stage of a search or a frontier.

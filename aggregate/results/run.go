@@ -177,7 +177,7 @@ func boundOnly(run *spatev1.RunRecord) bool {
 		return false
 	}
 	return slices.ContainsFunc(planOf(run).GetLoads(), func(l *spatev1.Load) bool {
-		return l.GetSearch() != nil || l.GetSweep() != nil || l.GetFrontier() != nil
+		return l.GetSearch() != nil || l.GetSweep() != nil || l.GetFrontier() != nil || l.GetChoose() != nil
 	})
 }
 

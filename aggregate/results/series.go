@@ -27,22 +27,31 @@ func (s *StageResult) Sustained() (requests, outputTokens *float64) {
 func seriesOf(records []*spatev1.SeriesRecord, stages []StageResult) []SeriesResult {
 	out := []SeriesResult{}
 	for _, r := range records {
-		search, frontier := r.GetLoad().GetSearch(), r.GetLoad().GetFrontier()
+		search, frontier, choice := r.GetLoad().GetSearch(), r.GetLoad().GetFrontier(), r.GetLoad().GetChoose()
 		s := SeriesResult{
 			Series: r.GetSeries(), Kind: loadpoint.Kind(r.GetLoad()), Target: r.GetTarget(), Workload: r.GetWorkload(),
-			Unit: "rate", Objectives: objectives(cmp.Or(search.GetKeep(), frontier.GetKeep())),
+			Unit: "rate", Objectives: objectives(cmp.Or(search.GetKeep(), frontier.GetKeep(), choice.GetWithin())),
+			Best: choice.GetBest(), Rivals: []Rival{},
 			Limits: []LoadLimit{}, Points: []SeriesPoint{}, Knee: r.Knee, HighestGoodput: r.Best,
 			MeanThroughput: r.MeanThroughput, ThroughputMargin: r.ThroughputMargin,
 			Stages: r.GetStages(), Overruled: r.GetOverruled(), Caution: unlessZero(r.GetCaution()),
 			Verdict: unlessZero(trust.Verdict(r.GetVerdict())), Doubts: unlessZero(r.GetDoubts()),
-			End: unlessZero(r.GetEnd()), Tolerance: cmp.Or(search.GetPrecision(), frontier.GetTolerance()),
-			Converged: r.GetConverged(), Reason: unlessZero(r.GetReason()), Sentence: r.GetSentence(),
+			End: unlessZero(r.GetEnd()), Converged: r.GetConverged(),
+			Tolerance: cmp.Or(search.GetPrecision(), frontier.GetTolerance(), choice.GetTolerance()),
+			Reason:    unlessZero(r.GetReason()), Sentence: r.GetSentence(),
 		}
-		if _, concurrency := loadpoint.Varied(r.GetLoad()); concurrency != nil {
+		if _, concurrency := loadpoint.Varied(r.GetLoad()); concurrency != nil || r.GetLoad().GetConcurrency() > 0 {
 			s.Unit = "concurrency"
+		}
+		if s.Best != "" && !loadpoint.IsThroughput(s.Best) {
+			s.Best = latencyWords(s.Best, choice.GetPercentile())
 		}
 		if frontier != nil {
 			s.Latency = latencyWords(frontier.GetMetric(), frontier.GetPercentile())
+		}
+		for _, v := range r.GetRivals() {
+			s.Rivals = append(s.Rivals, Rival{v.GetTarget(), append([]uint32{}, v.GetStages()...), v.Change, v.Low,
+				v.High, unlessZero(v.GetDropped())})
 		}
 		for _, p := range r.GetPoints() {
 			s.Points = append(s.Points, pointOf(p, stages))
@@ -82,7 +91,7 @@ func pointOf(r *spatev1.SeriesPoint, stages []StageResult) SeriesPoint {
 	return p
 }
 
-// SeriesOf returns the series of a kind: loadpoint.Search, loadpoint.Frontier or loadpoint.Sweep.
+// SeriesOf returns the series of a kind, such as loadpoint.Search.
 func (r *RunResult) SeriesOf(kind string) (all []*SeriesResult) {
 	for i := range r.Series {
 		if r.Series[i].Kind == kind {

@@ -39,7 +39,7 @@ func (r *Run) Checkpoint() *spatev1.Checkpoint {
 	maps.DeleteFunc(leaving, func(_ string, is bool) bool { return !is })
 	c.Leaving = slices.Sorted(maps.Keys(leaving))
 	if r.series != nil {
-		c.Template = clone(r.series.template)
+		c.Template = clone(r.series.template())
 		for _, stage := range r.series.probes {
 			c.Probes = append(c.Probes, &spatev1.ProbeOutcome{StageIndex: stage, Complete: true})
 		}
@@ -181,17 +181,23 @@ func (r *Run) restoreSeries(c *spatev1.Checkpoint, outcomes []series.Outcome) er
 	if c.GetTemplate() == nil {
 		return nil
 	}
-	steps := series.New(c.GetTemplate().GetLoad())
+	e := r.seriesOf(c.GetTemplate())
+	steps := e.steps
 	if steps == nil || c.GetBegunSeries() == 0 || len(outcomes) != len(c.GetProbes()) {
 		return fmt.Errorf("checkpoint: series %d with %d outcomes of %d probes", c.GetBegunSeries(), len(outcomes),
 			len(c.GetProbes()))
 	}
-	e := &activeSeries{template: clone(c.GetTemplate()), number: c.GetBegunSeries() - 1, steps: steps}
+	e.number = c.GetBegunSeries() - 1
 	for i, probe := range c.GetProbes() {
 		if _, ok := steps.Next(); !ok {
 			return fmt.Errorf("checkpoint: probe %d of a series that has ended", i)
 		}
 		e.take(probe.GetStageIndex(), outcomes[i])
+	}
+	for target, why := range r.dead {
+		if len(e.templates) > 1 {
+			steps.Drop(target, why)
+		}
 	}
 	r.series = e
 	return nil

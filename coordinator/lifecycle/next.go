@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -127,14 +128,33 @@ func (r *Run) upcoming(at clock.Instant) *spatev1.Stage {
 			return nil
 		}
 		st := r.plan[r.next]
-		r.next++
-		steps := series.New(st.GetLoad())
-		if _, dead := r.dead[st.GetTarget().GetName()]; steps == nil || dead {
+		e := r.seriesOf(st)
+		if r.next += max(1, len(e.templates)); e.steps == nil {
 			return clone(st)
 		}
-		r.series = &activeSeries{template: st, number: r.begunSeries, steps: steps}
+		for _, t := range e.templates {
+			if why, dead := r.dead[t.GetTarget().GetName()]; dead && len(e.templates) == 1 {
+				return clone(st)
+			} else if dead {
+				e.steps.Drop(t.GetTarget().GetName(), why)
+			}
+		}
+		e.number, r.series = r.begunSeries, e
 		r.begunSeries++
 	}
+}
+
+// seriesOf returns the series of a template of the plan: the templates of a choice's targets have the same seed. It has
+// no steps if the stage is not a template.
+func (r *Run) seriesOf(st *spatev1.Stage) *activeSeries {
+	e := &activeSeries{templates: []*spatev1.Stage{st}}
+	if st.GetLoad().GetChoose() != nil {
+		e.templates = slices.DeleteFunc(slices.Clone(r.plan), func(o *spatev1.Stage) bool {
+			return o.GetSeed() != st.GetSeed() || o.GetLoad().GetChoose() == nil
+		})
+	}
+	e.steps = series.New(st.GetLoad(), e.templates...)
+	return e
 }
 
 // mostStages returns the largest number of stages that the plan can become.
@@ -145,17 +165,20 @@ func mostStages(plan []*spatev1.Stage) (n uint32) {
 	return n
 }
 
-// activeSeries is a template of the plan that becomes stages one after another.
+// activeSeries is a template of the plan that becomes stages one after another. A choice has one for each target.
 type activeSeries struct {
-	template *spatev1.Stage
-	number   uint32
-	steps    series.Series
-	probes   []uint32 // stages whose outcomes steps has been given
+	templates []*spatev1.Stage
+	number    uint32
+	steps     series.Series
+	probes    []uint32 // stages whose outcomes steps has been given
 }
 
-// searching reports whether the stage in progress is a probe of a search or a frontier.
+// template returns the first template.
+func (e *activeSeries) template() *spatev1.Stage { return e.templates[0] }
+
+// searching reports whether the stage in progress is a probe of a series that is not a sweep.
 func (r *Run) searching() bool {
-	return r.series != nil && r.series.template.GetLoad().GetSweep() == nil
+	return r.series != nil && r.series.template().GetLoad().GetSweep() == nil
 }
 
 // objectives returns what the outcomes of the series in progress must contain, nil if there is none.
@@ -163,7 +186,7 @@ func (r *Run) objectives() *spatev1.Objectives {
 	if r.series == nil {
 		return nil
 	}
-	return series.Asks(r.series.template.GetLoad())
+	return series.Asks(r.series.template().GetLoad())
 }
 
 // takeOutcome passes the outcome of the stage that has ended to its series. If the stage did not run as it should, or
@@ -175,10 +198,10 @@ func (r *Run) takeOutcome(at clock.Instant, complete bool, o series.Outcome) {
 	rec := r.stage.snapshot()
 	dead, isDead := r.dead[r.stage.target()]
 	switch cut := cutShort(rec); {
+	case isDead:
+		r.series.steps.Drop(r.stage.target(), dead)
 	case cut != "":
 		r.series.steps.End(cut)
-	case isDead:
-		r.series.steps.End(dead)
 	case rec.GetStopped():
 		r.series.steps.End("stopped on request")
 	case !complete:
@@ -212,8 +235,8 @@ func (r *Run) concludeSeries(at clock.Instant) {
 	e := r.series
 	r.series = nil
 	rec := clone(e.steps.Record())
-	rec.Series, rec.Target = e.number, e.template.GetTarget().GetName()
-	rec.Workload = e.template.GetWorkload().GetName()
+	rec.Series, rec.Workload = e.number, e.template().GetWorkload().GetName()
+	rec.Target = cmp.Or(rec.GetTarget(), map[int]string{1: e.template().GetTarget().GetName()}[len(e.templates)])
 	severity := spatev1.Severity_SEVERITY_INFO
 	if !rec.GetComplete() || !rec.GetConverged() {
 		severity = spatev1.Severity_SEVERITY_WARNING
@@ -233,6 +256,7 @@ func (r *Run) endSeries(at clock.Instant, reason string) {
 
 // name returns the name of the series for people.
 func (e *activeSeries) name() string {
-	return fmt.Sprintf("%s of %s, %s", loadpoint.Kind(e.template.GetLoad()), e.template.GetTarget().GetName(),
-		e.template.GetWorkload().GetName())
+	only, many := map[int]string{1: e.template().GetTarget().GetName()}, len(e.templates)
+	return fmt.Sprintf("%s of %s, %s", loadpoint.Kind(e.template().GetLoad()),
+		cmp.Or(only[many], fmt.Sprintf("%d targets", many)), e.template().GetWorkload().GetName())
 }

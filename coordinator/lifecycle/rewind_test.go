@@ -105,7 +105,9 @@ func (o others) runTheRest(first uint32) (ran int) {
 					o.s.t.Errorf("stage %d is run, want %d", index, first+uint32(ran))
 				}
 				ran++
-				o.run.Closed(o.s.at, true, o.outcome(e.Keep))
+				out := o.outcome(e.Keep)
+				out.Target = e.Record.GetStage().GetTarget().GetName()
+				o.run.Closed(o.s.at, true, out)
 			}
 		}
 		if o.run.Ended() {

@@ -27,6 +27,9 @@ func (s *scenario) load(words string, o map[string]string) *spatev1.LoadPoint {
 		from, to, _ := strings.Cut(o["frontier"], ":")
 		l.Frontier = &spatev1.Frontier{Concurrency: &spatev1.Bounds{From: s.float(from), To: s.float(to)}, Metric: "e2e",
 			Tolerance: 0.1, Points: uint32(s.number(o["points"]))}
+	case "choice":
+		l.Concurrency = 8
+		l.Choose = &spatev1.Choose{Best: "throughput", Tolerance: 0.01, Rounds: uint32(s.number(o["rounds"]))}
 	default:
 		if rate, open := strings.CutSuffix(words, "rps"); open {
 			l.Rate, l.Arrival, l.Requests, l.Duration = s.float(rate), "constant", 0,
@@ -104,7 +107,7 @@ func (s *scenario) change(st *spatev1.Stage, o map[string]string) {
 // outcome returns what a closed stage measured.
 func (s *scenario) outcome(o map[string]string) series.Outcome {
 	out := series.Outcome{Completed: 100, Cancelled: s.number(o["cut"]), Failed: s.number(o["failed"]),
-		Fault: o["fault"]}
+		Fault: o["fault"], Target: s.records[s.stage].GetStage().GetTarget().GetName()}
 	if o["completed"] != "" {
 		out.Completed = s.number(o["completed"])
 	}
@@ -158,6 +161,9 @@ func found(r *spatev1.SeriesRecord) string {
 		for _, p := range r.GetPoints() {
 			out += fmt.Sprintf(" %v in stage %d %s,", p.GetLoad(), p.GetStageIndex(), p.GetLeftOut())
 		}
+	}
+	for _, v := range r.GetRivals() {
+		out += fmt.Sprintf(" %s %d %q,", v.GetTarget(), v.GetStages(), v.GetDropped())
 	}
 	for _, l := range r.GetLimits() {
 		if l.Kept != nil {

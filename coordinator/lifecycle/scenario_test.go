@@ -24,9 +24,9 @@ var update = flag.Bool("update", false, "write what the scenarios do now into te
 // the next empty line, are its effects. Commands take words and key=value pairs:
 //
 //	run stages=east/8,west/8 min=2 timeout=30s drain=5s
-//	                    begins a run: target/concurrency each, or target/search, target/sweep; 8rps is an open loop.
+//	                    begins a run: target/concurrency each, or target/search, sweep, choice; 8rps is an open loop.
 //	                    search=rate:1:100 (or concurrency) keep=500ms probes=9 repeats=3;
-//	                    sweep=4:64 (points, saturation); pause=5s; duration=60s;
+//	                    sweep=4:64 (points, saturation); rounds=3 of a choice; pause=5s; duration=60s;
 //	                    abort=0.5:20:60s (error share, after requests, duration);
 //	                    until=99:0.05 (percentile of TTFT, within); steady=30s (longest warm-up until steady);
 //	                    dataset=90 (MiB); loss=degrade (or reassign); regions=eu:0.6,us:0.4;

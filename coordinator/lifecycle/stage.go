@@ -35,11 +35,11 @@ type stage struct {
 
 // stage makes the stage for a step.
 func (e *activeSeries) stage(step series.Step) *spatev1.Stage {
-	st := clone(e.template)
+	st := clone(e.templates[step.Entrant])
 	st.Load = step.Load
 	st.Probe = &spatev1.Probe{Series: e.number, Number: step.Number, Purpose: step.Purpose}
 	st.FailFast = st.GetFailFast() && step.Number == 0
-	st.Seed = plans.ProbeSeed(e.template, st.GetLoad(), st.GetProbe())
+	st.Seed = plans.ProbeSeed(e.template(), st.GetLoad(), st.GetProbe())
 	return st
 }
 

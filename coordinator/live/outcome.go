@@ -56,9 +56,10 @@ func outcomeOf(
 ) series.Outcome {
 	o := series.Outcome{
 		Completed: r.Requests.Completed, Failed: r.Requests.Failed, Cancelled: r.Requests.Cancelled,
-		Good: s.Counters().GetGood(),
+		Good: s.Counters().GetGood(), Target: r.Target,
 	}
-	o.Throughput, _ = r.Sustained()
+	o.Middle, _ = r.Middle()
+	o.Throughput, o.OutputThroughput = r.Sustained()
 	o.Short = r.Load.Concurrency != nil && r.Steady == nil
 	o.Fault = faultOf(r)
 	o.Verdict, o.Doubts, o.Unmeasured = string(r.Trust.Verdict), strings.Join(r.Trust.Reasons(), "; "),

@@ -94,12 +94,8 @@ func (s *search) best(value float64, kept bool) *probe {
 // verdict returns the worst verdict on what the answer stands on, and its reasons with the load. At each of its two
 // loads the most trustworthy probes count, as many as decide.
 func (s *search) verdict(t *tally) (worst, doubts string) {
-	for _, kept := range []bool{true, false} {
-		value := t.broke
-		if kept {
-			value = t.kept
-		}
-		said := s.saying(value, kept)
+	for _, value := range []float64{t.kept, t.broke} {
+		said := s.saying(value, value == t.kept)
 		if len(said) == 0 {
 			continue
 		}

@@ -94,30 +94,24 @@ func (f *frontier) goodputGap(a, b point, width float64) float64 {
 	return min(width, max(0, math.Log(most/best.goodput)))
 }
 
-// best returns the point of the curve with the highest goodput, at the lowest load if there are several. It returns nil
-// if no request met the SLO.
-func (f *frontier) best() *point {
-	var best *point
+// most returns the point of the curve with the highest value above 0, at the lowest load if there are several. It
+// returns nil if there is none.
+func (f *frontier) most(of func(point) float64) (most *point) {
 	for i, p := range f.curve {
-		if p.goodput > 0 && (best == nil || p.goodput > best.goodput) {
-			best = &f.curve[i]
+		if v := of(p); v > 0 && (most == nil || v > of(*most)) {
+			most = &f.curve[i]
 		}
 	}
-	return best
+	return most
 }
+
+// best returns the point of the curve with the highest goodput. It returns nil if no request met the SLO.
+func (f *frontier) best() *point { return f.most(func(p point) float64 { return p.goodput }) }
 
 // knee returns the point of the curve with the highest power, its throughput divided by its latency: L. Kleinrock,
 // "Power and deterministic rules of thumb for probabilistic problems in computer communications", ICC 1979. It returns
 // nil for an empty curve.
-func (f *frontier) knee() *point {
-	var knee *point
-	for i, p := range f.curve {
-		if knee == nil || p.power() > knee.power() {
-			knee = &f.curve[i]
-		}
-	}
-	return knee
-}
+func (f *frontier) knee() *point { return f.most(point.power) }
 
 // dominated reports whether another point of the curve is better in one respect, and not worse in the other.
 func (f *frontier) dominated(p point) bool {

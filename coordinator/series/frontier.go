@@ -339,16 +339,8 @@ func (f *frontier) bounded() string {
 
 // pointOf returns what a stage measured.
 func (f *frontier) pointOf(step Step, stageIndex uint32, o Outcome) point {
-	p := point{load: step.Value, stage: stageIndex, verdict: o.Verdict}
-	if o.Throughput != nil {
-		p.throughput = *o.Throughput
-	}
-	if n := len(o.Latencies); n > 0 && o.Latencies[n-1] != nil {
-		p.latency = o.Latencies[n-1].Seconds()
-	}
-	if o.Completed > 0 {
-		p.goodput = p.throughput * float64(o.Good) / float64(o.Completed)
-	}
+	p := point{load: step.Value, stage: stageIndex, verdict: o.Verdict, throughput: *cmp.Or(o.Throughput, new(0.)),
+		latency: o.last(), goodput: o.goodput()}
 	p.out = cmp.Or(unmeasured(o, step.Load, f.tolerance/2), tooShort(o))
 	p.unmeasured = p.out != ""
 	if p.out == "" {

@@ -1,4 +1,5 @@
-// Package series decides which stage a sweep, a search or a frontier runs next, from what the previous stages measured.
+// Package series decides which stage a sweep, a search, a frontier or a choice runs next, from what the previous stages
+// measured.
 //
 // It is pure: no I/O, no clock, no goroutine. It knows nothing about agents, targets and ledgers. It turns a template's
 // load into load points one after another, and their outcomes into a conclusion. The run's state machine (package
@@ -27,11 +28,12 @@ const (
 	Confirm     = "confirm"
 	Repeat      = "repeat"
 	Again       = "again"
+	Round       = "round"
 )
 
 // Step is the next stage of a series.
 type Step struct {
-	// Number of the stage in the series, from 0.
+	// Number of the stage in the series, of a choice that of the round, from 0.
 	Number uint32
 	// Purpose is one of the purposes above.
 	Purpose string
@@ -39,10 +41,16 @@ type Step struct {
 	Value float64
 	// Load is the template's load at this value, without the template. It is a copy that the caller may change.
 	Load *spatev1.LoadPoint
+	// Entrant is the number of the target, as New was given them.
+	Entrant int
 }
 
 // Outcome is what a stage measured, as far as series need it. Unknown values are nil.
 type Outcome struct {
+	// Target is the name of the stage's target.
+	Target string
+	// Middle of the stage in seconds since 1970. 0: not known.
+	Middle float64
 	// Aborted is why an abort rule ended the stage. Empty: no rule did.
 	Aborted string
 	// Completed, Failed and Cancelled count the measured requests by how they ended.
@@ -64,6 +72,8 @@ type Outcome struct {
 	Name string
 	// Throughput is completed requests per second.
 	Throughput *float64
+	// OutputThroughput is output tokens per second of the same time.
+	OutputThroughput *float64
 	// Short reports whether a closed loop's stage has no second in which all of its slots were busy, so that its
 	// Throughput is that of its ramp-up and drain.
 	Short bool
@@ -75,6 +85,17 @@ type Outcome struct {
 	Doubts string
 	// Unmeasured is why the measurement itself is invalid, through no fault of the server. Empty: it is not.
 	Unmeasured string
+}
+
+// last returns the latency that is asked for last, in seconds. 0: it is not known.
+func (o Outcome) last() float64 {
+	all := append([]*time.Duration{nil}, o.Latencies...)
+	return cmp.Or(all[len(all)-1], new(time.Duration)).Seconds()
+}
+
+// goodput returns the throughput of requests that met the SLO. 0: it is not known.
+func (o Outcome) goodput() float64 {
+	return *cmp.Or(o.Throughput, new(0.)) * float64(o.Good) / float64(max(1, o.Completed))
 }
 
 // Backlog counts all requests, measured or not, that started and ended in the second half of a stage's measured part.
@@ -90,7 +111,7 @@ type Backlog struct {
 	Seconds float64
 }
 
-// Series is a sweep, a search or a frontier in progress. It is not safe for concurrent use.
+// Series is a sweep, a search, a frontier or a choice in progress. It is not safe for concurrent use.
 type Series interface {
 	// Next returns the next stage, false if the series has ended. Until Take is called it returns the same.
 	Next() (Step, bool)
@@ -99,6 +120,8 @@ type Series interface {
 	Take(stageIndex uint32, o Outcome) string
 	// End ends the series early.
 	End(reason string)
+	// Drop says that a target serves no more stages: all but a choice end with their only one.
+	Drop(target, reason string)
 	// Record returns what was found so far. The caller fills in the target, the workload and the number of the series.
 	Record() *spatev1.SeriesRecord
 }
@@ -112,10 +135,15 @@ type common struct {
 // End ends the series early. The first reason is kept.
 func (s *common) End(reason string) { s.ended = cmp.Or(s.ended, reason) }
 
+// Drop ends the series early.
+func (s *common) Drop(_, reason string) { s.End(reason) }
+
 // New starts the series of a template's load, whose defaults must be filled in. It returns nil if the load is not a
-// template.
-func New(template *spatev1.LoadPoint) Series {
+// template. targets are the templates of the targets that a choice is between.
+func New(template *spatev1.LoadPoint, targets ...*spatev1.Stage) Series {
 	switch {
+	case template.GetChoose() != nil:
+		return newRace(template, targets)
 	case template.GetSearch() != nil:
 		return newSearch(template)
 	case template.GetSweep() != nil:
@@ -129,16 +157,23 @@ func New(template *spatev1.LoadPoint) Series {
 // Asks returns the objectives whose values the outcomes of a template's stages must contain. It returns nil if there
 // are none.
 func Asks(template *spatev1.LoadPoint) *spatev1.Objectives {
-	f := template.GetFrontier()
-	if f == nil {
-		return template.GetSearch().GetKeep()
-	}
-	asks := &spatev1.Objectives{}
-	if f.GetKeep() != nil {
+	f, c, asks := template.GetFrontier(), template.GetChoose(), &spatev1.Objectives{}
+	last := &spatev1.Limit{Metric: f.GetMetric(), Percentile: f.GetPercentile()}
+	switch {
+	case f.GetKeep() != nil:
 		asks = proto.CloneOf(f.GetKeep())
 		asks.EachPart = true
+	case c != nil:
+		if c.GetWithin() != nil {
+			asks = proto.CloneOf(c.GetWithin())
+		}
+		last = &spatev1.Limit{Metric: c.GetBest(), Percentile: c.GetPercentile()}
+	case f == nil:
+		return template.GetSearch().GetKeep()
 	}
-	asks.Latencies = append(asks.Latencies, &spatev1.Limit{Metric: f.GetMetric(), Percentile: f.GetPercentile()})
+	if Metric(last.GetMetric()) != spatev1.Metric_METRIC_UNSPECIFIED {
+		asks.Latencies = append(asks.Latencies, last)
+	}
 	return asks
 }
 
@@ -159,7 +194,7 @@ func openAt(template *spatev1.LoadPoint, rate float64) *spatev1.LoadPoint {
 // plain returns a copy of a template's load without the template's own field, which agents can run.
 func plain(template *spatev1.LoadPoint) *spatev1.LoadPoint {
 	l := proto.CloneOf(template)
-	l.Search, l.Sweep, l.Frontier = nil, nil, nil
+	l.Search, l.Sweep, l.Frontier, l.Choose = nil, nil, nil, nil
 	return l
 }
 

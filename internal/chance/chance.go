@@ -179,16 +179,8 @@ func NewTurns(theirs []bool, at []float64, run, round []int) *Turns {
 
 // fit finds the weights, with a level for each number in block.
 func fit(side, at, raw []float64, block []int) *Turns {
-	t := &Turns{Raw: raw}
-	place := map[int]int{}
-	for i, b := range block {
-		if _, known := place[b]; !known {
-			place[b] = len(place)
-			t.blocks = append(t.blocks, nil)
-		}
-		t.blocks[place[b]] = append(t.blocks[place[b]], i)
-	}
-	t.side, t.time = t.centred(side), t.centred(at)
+	t := &Turns{Raw: raw, blocks: blocksOf(block)}
+	t.side, t.time = centred(side, t.blocks), centred(at, t.blocks)
 	ss, tt, st := floats.Dot(t.side, t.side), floats.Dot(t.time, t.time), floats.Dot(t.side, t.time)
 	t.Freedom = len(side) - len(t.blocks) - 2
 	if t.Freedom < 1 || ss == 0 || tt == 0 || st*st > inseparable*ss*tt {
@@ -203,14 +195,24 @@ func fit(side, at, raw []float64, block []int) *Turns {
 	return t
 }
 
-// centred returns values less the mean of their block.
-func (t *Turns) centred(values []float64) []float64 {
-	out := make([]float64, len(values))
-	for _, block := range t.blocks {
-		mean := 0.0
-		for _, i := range block {
-			mean += values[i] / float64(len(block))
+// blocksOf returns the places of each number.
+func blocksOf(numbers []int) (blocks [][]int) {
+	place := map[int]int{}
+	for i, b := range numbers {
+		if _, known := place[b]; !known {
+			place[b] = len(place)
+			blocks = append(blocks, nil)
 		}
+		blocks[place[b]] = append(blocks[place[b]], i)
+	}
+	return blocks
+}
+
+// centred returns values less the mean of their block.
+func centred(values []float64, blocks [][]int) []float64 {
+	out := make([]float64, len(values))
+	for _, block := range blocks {
+		mean := meanOf(values, block)
 		for _, i := range block {
 			out[i] = values[i] - mean
 		}
@@ -218,11 +220,19 @@ func (t *Turns) centred(values []float64) []float64 {
 	return out
 }
 
+// meanOf returns the mean of the values of a block.
+func meanOf(values []float64, block []int) (mean float64) {
+	for _, i := range block {
+		mean += values[i] / float64(len(block))
+	}
+	return mean
+}
+
 // Between returns the spread of a weighted sum of values, by how far they are off the fit.
 func (t *Turns) Between(values, weights []float64) Spread {
 	difference, drift := floats.Dot(t.Difference, values), floats.Dot(t.Drift, values)
 	square := 0.0
-	for i, v := range t.centred(values) {
+	for i, v := range centred(values, t.blocks) {
 		off := v - difference*t.side[i] - drift*t.time[i]
 		square += off * off
 	}

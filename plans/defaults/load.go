@@ -29,45 +29,45 @@ const (
 	tolerance     = 0.1
 	points        = 15
 	metric        = "e2e"
+	best          = "throughput"
+	alike         = 0.01
+	rounds        = 10
 	distribution  = "constant"
 )
 
+// filled returns a copy of a message whose defaults are set, or nil if it is nil.
+func filled[M proto.Message](m M, set func(M)) M {
+	if m = proto.CloneOf(m); m.ProtoReflect().IsValid() {
+		set(m)
+	}
+	return m
+}
+
 // ThinkTime returns a copy of t with its defaults, or nil if t is nil.
 func ThinkTime(t *spatev1.ThinkTime) *spatev1.ThinkTime {
-	t = proto.CloneOf(t)
-	if t != nil {
-		t.Distribution = cmp.Or(t.Distribution, distribution)
-	}
-	return t
+	return filled(t, func(t *spatev1.ThinkTime) { t.Distribution = cmp.Or(t.Distribution, distribution) })
 }
 
 // Canaries returns a copy of c with its defaults, or nil if c is nil.
 func Canaries(c *spatev1.Canaries) *spatev1.Canaries {
 	const share = 0.02
-	c = proto.CloneOf(c)
-	if c != nil {
-		c.Share = cmp.Or(c.Share, share)
-	}
-	return c
+	return filled(c, func(c *spatev1.Canaries) { c.Share = cmp.Or(c.Share, share) })
 }
 
 // Abort returns a copy of a with its defaults, or nil if a is nil.
 func Abort(a *spatev1.Abort) *spatev1.Abort {
-	a = proto.CloneOf(a)
-	if a != nil && a.ErrorShare != nil {
-		a.AfterRequests = cmp.Or(a.AfterRequests, afterRequests)
-	}
-	return a
+	return filled(a, func(a *spatev1.Abort) {
+		if a.ErrorShare != nil {
+			a.AfterRequests = cmp.Or(a.AfterRequests, afterRequests)
+		}
+	})
 }
 
 // Precision returns a copy of p with its defaults, or nil if p is nil.
 func Precision(p *spatev1.Precision) *spatev1.Precision {
-	p = proto.CloneOf(p)
-	if p != nil {
-		p.Within = cmp.Or(p.Within, within)
-		p.Confidence = cmp.Or(p.Confidence, confidence)
-	}
-	return p
+	return filled(p, func(p *spatev1.Precision) {
+		p.Within, p.Confidence = cmp.Or(p.Within, within), cmp.Or(p.Confidence, confidence)
+	})
 }
 
 // Phases returns a copy of the phases with the value at the end of each.
@@ -83,28 +83,33 @@ func Phases(phases []*spatev1.Phase) []*spatev1.Phase {
 
 // Sweep returns a copy of s with its defaults.
 func Sweep(s *spatev1.Sweep) *spatev1.Sweep {
-	s = proto.CloneOf(s)
-	s.Points = cmp.Or(s.Points, sweepPoints)
-	s.Saturation = cmp.Or(s.Saturation, saturation)
-	return s
+	return filled(s, func(s *spatev1.Sweep) {
+		s.Points, s.Saturation = cmp.Or(s.Points, sweepPoints), cmp.Or(s.Saturation, saturation)
+	})
 }
 
 // Search returns a copy of s with its defaults.
 func Search(s *spatev1.Search) *spatev1.Search {
-	s = proto.CloneOf(s)
-	s.Precision = cmp.Or(s.Precision, precision)
-	s.Probes = cmp.Or(s.Probes, probes)
-	s.Repeats = cmp.Or(s.Repeats, searchRepeats)
-	return s
+	return filled(s, func(s *spatev1.Search) {
+		s.Precision, s.Probes = cmp.Or(s.Precision, precision), cmp.Or(s.Probes, probes)
+		s.Repeats = cmp.Or(s.Repeats, searchRepeats)
+	})
 }
 
 // Frontier returns a copy of f with its defaults.
 func Frontier(f *spatev1.Frontier) *spatev1.Frontier {
-	f = proto.CloneOf(f)
-	f.Metric = cmp.Or(f.Metric, metric)
-	f.Tolerance = cmp.Or(f.Tolerance, tolerance)
-	f.Points = cmp.Or(f.Points, points)
-	return f
+	return filled(f, func(f *spatev1.Frontier) {
+		f.Metric, f.Points = cmp.Or(f.Metric, metric), cmp.Or(f.Points, points)
+		f.Tolerance = cmp.Or(f.Tolerance, tolerance)
+	})
+}
+
+// Choose returns a copy of c with its defaults, or nil if c is nil.
+func Choose(c *spatev1.Choose) *spatev1.Choose {
+	return filled(c, func(c *spatev1.Choose) {
+		c.Best, c.Rounds = cmp.Or(c.Best, best), cmp.Or(c.Rounds, rounds)
+		c.Tolerance = cmp.Or(c.Tolerance, alike)
+	})
 }
 
 // PhaseEnd returns the value at a phase's end.

@@ -28,6 +28,7 @@ func IsForTarget(l *spatev1.Load, target string) bool {
 func Of(l *spatev1.Load) []*spatev1.LoadPoint {
 	var points []*spatev1.LoadPoint
 	for _, first := range WithoutRepeats(l) {
+		first.Choose = defaults.Choose(l.GetChoose())
 		for repeat := range max(1, l.GetRepeats()) {
 			point := proto.CloneOf(first)
 			point.Repeat = repeat
@@ -146,7 +147,7 @@ func rates(l *spatev1.Load) []float64 {
 	return append(slices.Clone(l.GetRate()), RangeValues(l.GetRateRange())...)
 }
 
-// IsTemplate reports whether a load point becomes stages one by one: a sweep, a search or a frontier.
+// IsTemplate reports whether a load point becomes stages one by one: a sweep, a search, a frontier or a choice.
 func IsTemplate(l *spatev1.LoadPoint) bool { return Kind(l) != "" }
 
 // Kinds of load points that become stages one by one.
@@ -154,7 +155,14 @@ const (
 	Sweep    = "sweep"
 	Search   = "search"
 	Frontier = "frontier"
+	Choice   = "choice"
 )
+
+// IsThroughput reports whether a choice's best target is that with the most of something per second, not with the
+// lowest latency.
+func IsThroughput(best string) bool {
+	return slices.Contains([]string{"", "throughput", "output_throughput", "goodput"}, best)
+}
 
 // Kind returns the kind of such a load point. Empty: it is another one.
 func Kind(l *spatev1.LoadPoint) string {
@@ -165,6 +173,8 @@ func Kind(l *spatev1.LoadPoint) string {
 		return Search
 	case l.GetFrontier() != nil:
 		return Frontier
+	case l.GetChoose() != nil:
+		return Choice
 	}
 	return ""
 }
@@ -188,7 +198,7 @@ func TemplateStages(l *spatev1.LoadPoint) uint32 {
 	case l.GetFrontier() != nil:
 		return l.GetFrontier().GetPoints()
 	}
-	return 1
+	return max(1, l.GetChoose().GetRounds()) // of each target
 }
 
 // MostStages returns how many stages a load may come to, for each target and workload. It does not list the stages:
@@ -198,7 +208,7 @@ func MostStages(l *spatev1.Load) int {
 	if single := singlePoint(l); single != nil {
 		points += int(TemplateStages(single))
 	}
-	return points * int(max(1, l.GetRepeats()))
+	return points * int(max(1, l.GetRepeats(), defaults.Choose(l.GetChoose()).GetRounds()))
 }
 
 // ValuesFor returns how many values a percentile needs so that ten of them lie beyond it: the slowest of fewer decide

@@ -27,6 +27,9 @@ func Words(l *spatev1.LoadPoint) string {
 	if s := l.GetStagger(); s != nil {
 		words += ", stagger " + s.AsDuration().String()
 	}
+	if l.GetChoose() != nil {
+		words += ", the best target"
+	}
 	return words + RepeatWords(l.GetRepeat())
 }
 

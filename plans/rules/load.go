@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -270,6 +271,27 @@ func (c *checker) series(path string, rate, concurrency *spatev1.Bounds, keep *s
 	c.searchBounds(path+".rate", rate, false)
 	c.searchBounds(path+".concurrency", concurrency, true)
 	c.objectives(path+".keep", keep)
+}
+
+// choose checks a choice of the best target.
+func (c *checker) choose(path string, l *spatev1.Load, p *spatev1.Plan) {
+	if !c.Has(path) {
+		return
+	}
+	best, targets := l.GetChoose().GetBest(), cmp.Or(len(l.GetTargets()), len(p.GetTargets()))
+	switch {
+	case targets < 2:
+		c.wrong(path, "needs two targets or more to choose from")
+	case p.GetOrder() == "target":
+		c.wrong(path, "does not work with order: target: each round runs the targets in turns")
+	}
+	if best == "goodput" && !c.Has("slo") && !ownLimits(p, l) {
+		c.wrong(path+".best", "needs the plan's slo: give slo: {ttft: ...} or other parts of it")
+	}
+	if at := path + ".percentile"; c.Has(at) && loadpoint.IsThroughput(best) {
+		c.wrong(at, "works only with a latency: give best: ttft or another one")
+	}
+	c.objectives(path+".within", l.GetChoose().GetWithin())
 }
 
 // objectives checks limits that a load must keep.

@@ -77,6 +77,7 @@ func (c *checker) unique(seen map[string]int, what, path string, index int, name
 // goals checks that nothing asks for goodput without one.
 func (c *checker) goals(p *spatev1.Plan) {
 	for i, l := range p.GetLoads() {
+		c.choose(fmt.Sprintf("loads[%d].choose", i), l, p)
 		for path, keep := range keeps(fmt.Sprintf("loads[%d]", i), l) {
 			if at := path + ".goodput"; c.Has(at) && !c.Has("slo") && !ownLimits(p, l) {
 				c.wrong(at, "needs the plan's slo: give slo: {ttft: ...} or other parts of it")
@@ -94,6 +95,7 @@ func keeps(path string, l *spatev1.Load) map[string]*spatev1.Objectives {
 	return map[string]*spatev1.Objectives{
 		path + ".search.keep":   l.GetSearch().GetKeep(),
 		path + ".frontier.keep": l.GetFrontier().GetKeep(),
+		path + ".choose.within": l.GetChoose().GetWithin(),
 	}
 }
 

@@ -84,11 +84,11 @@ func (c *checker) wholeLoad(path string, l *spatev1.Load, p *spatev1.Plan) {
 			}
 		}
 	}
-	if m := l.GetFrontier().GetMetric(); ofTokens(m) {
-		c.wrong(path+".frontier.metric", m+why)
-	}
-	if m := l.GetUntil().GetMetric(); ofTokens(m) {
-		c.wrong(path+".until.metric", m+why)
+	for at, m := range map[string]string{".frontier.metric": l.GetFrontier().GetMetric(),
+		".choose.best": l.GetChoose().GetBest(), ".until.metric": l.GetUntil().GetMetric()} {
+		if ofTokens(m) {
+			c.wrong(path+at, m+why)
+		}
 	}
 	without := func(s *spatev1.SLO) bool { return s != nil && defaults.WholeLimits(s) == nil }
 	for i, w := range p.GetWorkloads() {
@@ -96,7 +96,8 @@ func (c *checker) wholeLoad(path string, l *spatev1.Load, p *spatev1.Plan) {
 		if !loadpoint.IsFor(l, content.Name(w)) || !slices.ContainsFunc(limits, without) {
 			continue
 		}
-		for _, field := range c.Given(path, "search.keep.goodput", "frontier.keep.goodput") {
+		for _, field := range c.Given(path, "search.keep.goodput", "frontier.keep.goodput",
+			"choose.within.goodput") {
 			c.wrong(path+"."+field, fmt.Sprintf("needs an slo with e2e for workloads[%d] on targets[%d], "+
 				"whose answers come in one piece: add one, or give the load targets", i, target))
 		}

@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,13 +37,7 @@ func Frontiers(r *results.Result) *table.Table {
 
 // frontierRow returns the row of a point.
 func frontierRow(r *results.Result, f *results.SeriesResult, p results.SeriesPoint) table.Row {
-	verdict, leftOut, load := "", "", ""
-	if p.Verdict != nil {
-		verdict = string(*p.Verdict)
-	}
-	if p.LeftOut != nil {
-		leftOut = *p.LeftOut
-	}
+	verdict, leftOut, load := string(*cmp.Or(p.Verdict, new(trust.Verdict))), *cmp.Or(p.LeftOut, new("")), ""
 	if s := results.StageAt(r.Stages, p.Stage); s != nil {
 		load = s.Load.Words
 	}
@@ -133,6 +128,33 @@ func Searches(r *results.Result, baseline string) (*table.Table, error) {
 	return t, nil
 }
 
+// Choices returns a table of choices between targets: for each a row for each target, the best first. The table has no
+// rows if the run has none.
+func Choices(r *results.Result) *table.Table {
+	t := &table.Table{Columns: []table.Column{
+		{Key: "workload", Words: true}, {Key: "best", Words: true},
+		{Key: "target", Header: "Target", Label: true, Words: true}, {Key: "rounds", Header: "Rounds"},
+		{Key: "change_percent", Header: "Change (%)", Digits: 2}, {Key: "low_percent", Header: "Low", Digits: 2},
+		{Key: "high_percent", Header: "High", Digits: 2}, {Key: "reason", Header: "Dropped", Words: true},
+	}}
+	for _, s := range r.Run.SeriesOf(loadpoint.Choice) {
+		for _, v := range s.Rivals {
+			row := table.Row{Heading: words.Printable(s.Workload + ": the best target by " + strings.ReplaceAll(s.Best, "_", " ")),
+				Name:  v.Target,
+				Cells: []table.Cell{word(s.Workload), word(s.Best), word(v.Target), table.Count(uint32(len(v.Stages)))}}
+			for _, share := range []*float64{v.Change, v.Low, v.High} {
+				if share != nil {
+					share = new(100 * *share)
+				}
+				row.Cells = append(row.Cells, number(share))
+			}
+			row.Cells = append(row.Cells, word(*cmp.Or(v.Reason, new(""))))
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	return t
+}
+
 // question is what the searches of several targets have in common.
 func question(s *results.SeriesResult) string {
 	unit := "req/s"
@@ -149,12 +171,9 @@ func believed(s *results.SeriesResult) bool {
 
 // searchRow returns the row of a search, without ratios.
 func searchRow(r *results.Result, s *results.SeriesResult) table.Row {
-	verdict, marks := "", []string(nil)
-	if s.Verdict != nil {
-		verdict = string(*s.Verdict)
-		if *s.Verdict != trust.Valid {
-			marks = append(marks, verdict)
-		}
+	verdict, marks := string(*cmp.Or(s.Verdict, new(trust.Verdict))), []string(nil)
+	if verdict != "" && verdict != string(trust.Valid) {
+		marks = append(marks, verdict)
 	}
 	if !s.Converged {
 		marks = append(marks, "not as precise as requested")

@@ -664,12 +664,12 @@ func (x *ProbeOutcome) GetComplete() bool {
 	return false
 }
 
-// SeriesRecord is what a search, a frontier or a sweep found.
+// SeriesRecord is what a search, a frontier, a sweep or a choice found.
 type SeriesRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of the series in the run.
 	Series uint32 `protobuf:"varint,1,opt,name=series,proto3" json:"series,omitempty"`
-	// Target's name.
+	// Target's name. Of a choice the best one. Empty: there is none.
 	Target string `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
 	// Workload's name.
 	Workload string `protobuf:"bytes,3,opt,name=workload,proto3" json:"workload,omitempty"`
@@ -711,7 +711,9 @@ type SeriesRecord struct {
 	// There is an answer. A frontier has one if it ran as many stages as it may.
 	Complete bool `protobuf:"varint,19,opt,name=complete,proto3" json:"complete,omitempty"`
 	// All of this in one sentence.
-	Sentence      string `protobuf:"bytes,20,opt,name=sentence,proto3" json:"sentence,omitempty"`
+	Sentence string `protobuf:"bytes,20,opt,name=sentence,proto3" json:"sentence,omitempty"`
+	// A choice: its targets, the best first, then those that are left, then those that were dropped, the last one first.
+	Rivals        []*Rival `protobuf:"bytes,21,rep,name=rivals,proto3" json:"rivals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -886,6 +888,103 @@ func (x *SeriesRecord) GetSentence() string {
 	return ""
 }
 
+func (x *SeriesRecord) GetRivals() []*Rival {
+	if x != nil {
+		return x.Rivals
+	}
+	return nil
+}
+
+// Rival is a target of a choice.
+type Rival struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Target's name.
+	Target string `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
+	// Indices of its stages that count, by round.
+	Stages []uint32 `protobuf:"varint,2,rep,packed,name=stages,proto3" json:"stages,omitempty"`
+	// Change against the best target over the rounds of both, and the ends of its 95 % confidence interval: 0.03 is 3 %
+	// more. Unset: not known, or it is the best.
+	Change *float64 `protobuf:"fixed64,3,opt,name=change,proto3,oneof" json:"change,omitempty"`
+	Low    *float64 `protobuf:"fixed64,4,opt,name=low,proto3,oneof" json:"low,omitempty"`
+	High   *float64 `protobuf:"fixed64,5,opt,name=high,proto3,oneof" json:"high,omitempty"`
+	// Why it was dropped. Empty: it was not.
+	Dropped       string `protobuf:"bytes,6,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rival) Reset() {
+	*x = Rival{}
+	mi := &file_spate_v1_ledger_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rival) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rival) ProtoMessage() {}
+
+func (x *Rival) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_ledger_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rival.ProtoReflect.Descriptor instead.
+func (*Rival) Descriptor() ([]byte, []int) {
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Rival) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *Rival) GetStages() []uint32 {
+	if x != nil {
+		return x.Stages
+	}
+	return nil
+}
+
+func (x *Rival) GetChange() float64 {
+	if x != nil && x.Change != nil {
+		return *x.Change
+	}
+	return 0
+}
+
+func (x *Rival) GetLow() float64 {
+	if x != nil && x.Low != nil {
+		return *x.Low
+	}
+	return 0
+}
+
+func (x *Rival) GetHigh() float64 {
+	if x != nil && x.High != nil {
+		return *x.High
+	}
+	return 0
+}
+
+func (x *Rival) GetDropped() string {
+	if x != nil {
+		return x.Dropped
+	}
+	return ""
+}
+
 // SeriesPoint is what a series uses of one of its stages.
 type SeriesPoint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -909,7 +1008,7 @@ type SeriesPoint struct {
 
 func (x *SeriesPoint) Reset() {
 	*x = SeriesPoint{}
-	mi := &file_spate_v1_ledger_proto_msgTypes[5]
+	mi := &file_spate_v1_ledger_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -921,7 +1020,7 @@ func (x *SeriesPoint) String() string {
 func (*SeriesPoint) ProtoMessage() {}
 
 func (x *SeriesPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_ledger_proto_msgTypes[5]
+	mi := &file_spate_v1_ledger_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -934,7 +1033,7 @@ func (x *SeriesPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeriesPoint.ProtoReflect.Descriptor instead.
 func (*SeriesPoint) Descriptor() ([]byte, []int) {
-	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{5}
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SeriesPoint) GetStageIndex() uint32 {
@@ -1005,7 +1104,7 @@ type LoadLimit struct {
 
 func (x *LoadLimit) Reset() {
 	*x = LoadLimit{}
-	mi := &file_spate_v1_ledger_proto_msgTypes[6]
+	mi := &file_spate_v1_ledger_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1017,7 +1116,7 @@ func (x *LoadLimit) String() string {
 func (*LoadLimit) ProtoMessage() {}
 
 func (x *LoadLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_ledger_proto_msgTypes[6]
+	mi := &file_spate_v1_ledger_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1030,7 +1129,7 @@ func (x *LoadLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadLimit.ProtoReflect.Descriptor instead.
 func (*LoadLimit) Descriptor() ([]byte, []int) {
-	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{6}
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *LoadLimit) GetPart() string {
@@ -1101,7 +1200,7 @@ type StageRecord struct {
 
 func (x *StageRecord) Reset() {
 	*x = StageRecord{}
-	mi := &file_spate_v1_ledger_proto_msgTypes[7]
+	mi := &file_spate_v1_ledger_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1113,7 +1212,7 @@ func (x *StageRecord) String() string {
 func (*StageRecord) ProtoMessage() {}
 
 func (x *StageRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_ledger_proto_msgTypes[7]
+	mi := &file_spate_v1_ledger_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1126,7 +1225,7 @@ func (x *StageRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageRecord.ProtoReflect.Descriptor instead.
 func (*StageRecord) Descriptor() ([]byte, []int) {
-	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{7}
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *StageRecord) GetStage() *Stage {
@@ -1232,7 +1331,7 @@ type AssignedAgent struct {
 
 func (x *AssignedAgent) Reset() {
 	*x = AssignedAgent{}
-	mi := &file_spate_v1_ledger_proto_msgTypes[8]
+	mi := &file_spate_v1_ledger_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1244,7 +1343,7 @@ func (x *AssignedAgent) String() string {
 func (*AssignedAgent) ProtoMessage() {}
 
 func (x *AssignedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_ledger_proto_msgTypes[8]
+	mi := &file_spate_v1_ledger_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1257,7 +1356,7 @@ func (x *AssignedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignedAgent.ProtoReflect.Descriptor instead.
 func (*AssignedAgent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{8}
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AssignedAgent) GetAgent() *AgentInfo {
@@ -1334,7 +1433,7 @@ type Loss struct {
 
 func (x *Loss) Reset() {
 	*x = Loss{}
-	mi := &file_spate_v1_ledger_proto_msgTypes[9]
+	mi := &file_spate_v1_ledger_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1346,7 +1445,7 @@ func (x *Loss) String() string {
 func (*Loss) ProtoMessage() {}
 
 func (x *Loss) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_ledger_proto_msgTypes[9]
+	mi := &file_spate_v1_ledger_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1359,7 +1458,7 @@ func (x *Loss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loss.ProtoReflect.Descriptor instead.
 func (*Loss) Descriptor() ([]byte, []int) {
-	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_ledger_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Loss) GetFromWindow() uint32 {
@@ -1473,7 +1572,7 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\fProbeOutcome\x12\x1f\n" +
 	"\vstage_index\x18\x01 \x01(\rR\n" +
 	"stageIndex\x12\x1a\n" +
-	"\bcomplete\x18\x02 \x01(\bR\bcomplete\"\xaf\x05\n" +
+	"\bcomplete\x18\x02 \x01(\bR\bcomplete\"\xd8\x05\n" +
 	"\fSeriesRecord\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\rR\x06series\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1a\n" +
@@ -1495,11 +1594,22 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\tconverged\x18\x11 \x01(\bR\tconverged\x12\x16\n" +
 	"\x06reason\x18\x12 \x01(\tR\x06reason\x12\x1a\n" +
 	"\bcomplete\x18\x13 \x01(\bR\bcomplete\x12\x1a\n" +
-	"\bsentence\x18\x14 \x01(\tR\bsentenceB\a\n" +
+	"\bsentence\x18\x14 \x01(\tR\bsentence\x12'\n" +
+	"\x06rivals\x18\x15 \x03(\v2\x0f.spate.v1.RivalR\x06rivalsB\a\n" +
 	"\x05_kneeB\a\n" +
 	"\x05_bestB\x12\n" +
 	"\x10_mean_throughputB\x14\n" +
-	"\x12_throughput_margin\"\xea\x01\n" +
+	"\x12_throughput_margin\"\xba\x01\n" +
+	"\x05Rival\x12\x16\n" +
+	"\x06target\x18\x01 \x01(\tR\x06target\x12\x16\n" +
+	"\x06stages\x18\x02 \x03(\rR\x06stages\x12\x1b\n" +
+	"\x06change\x18\x03 \x01(\x01H\x00R\x06change\x88\x01\x01\x12\x15\n" +
+	"\x03low\x18\x04 \x01(\x01H\x01R\x03low\x88\x01\x01\x12\x17\n" +
+	"\x04high\x18\x05 \x01(\x01H\x02R\x04high\x88\x01\x01\x12\x18\n" +
+	"\adropped\x18\x06 \x01(\tR\adroppedB\t\n" +
+	"\a_changeB\x06\n" +
+	"\x04_lowB\a\n" +
+	"\x05_high\"\xea\x01\n" +
 	"\vSeriesPoint\x12\x1f\n" +
 	"\vstage_index\x18\x01 \x01(\rR\n" +
 	"stageIndex\x12\x12\n" +
@@ -1570,62 +1680,64 @@ func file_spate_v1_ledger_proto_rawDescGZIP() []byte {
 	return file_spate_v1_ledger_proto_rawDescData
 }
 
-var file_spate_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_spate_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_spate_v1_ledger_proto_goTypes = []any{
 	(*RunRecord)(nil),             // 0: spate.v1.RunRecord
 	(*Submission)(nil),            // 1: spate.v1.Submission
 	(*Checkpoint)(nil),            // 2: spate.v1.Checkpoint
 	(*ProbeOutcome)(nil),          // 3: spate.v1.ProbeOutcome
 	(*SeriesRecord)(nil),          // 4: spate.v1.SeriesRecord
-	(*SeriesPoint)(nil),           // 5: spate.v1.SeriesPoint
-	(*LoadLimit)(nil),             // 6: spate.v1.LoadLimit
-	(*StageRecord)(nil),           // 7: spate.v1.StageRecord
-	(*AssignedAgent)(nil),         // 8: spate.v1.AssignedAgent
-	(*Loss)(nil),                  // 9: spate.v1.Loss
-	nil,                           // 10: spate.v1.Checkpoint.DeadEntry
-	nil,                           // 11: spate.v1.Checkpoint.RejectedEntry
-	nil,                           // 12: spate.v1.Checkpoint.StoppedAgentsEntry
-	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
-	(Outcome)(0),                  // 14: spate.v1.Outcome
-	(*Stage)(nil),                 // 15: spate.v1.Stage
-	(*durationpb.Duration)(nil),   // 16: google.protobuf.Duration
-	(*AgentInfo)(nil),             // 17: spate.v1.AgentInfo
-	(*LoadPoint)(nil),             // 18: spate.v1.LoadPoint
-	(*Handover)(nil),              // 19: spate.v1.Handover
-	(*Found)(nil),                 // 20: spate.v1.Found
-	(*Preparation)(nil),           // 21: spate.v1.Preparation
+	(*Rival)(nil),                 // 5: spate.v1.Rival
+	(*SeriesPoint)(nil),           // 6: spate.v1.SeriesPoint
+	(*LoadLimit)(nil),             // 7: spate.v1.LoadLimit
+	(*StageRecord)(nil),           // 8: spate.v1.StageRecord
+	(*AssignedAgent)(nil),         // 9: spate.v1.AssignedAgent
+	(*Loss)(nil),                  // 10: spate.v1.Loss
+	nil,                           // 11: spate.v1.Checkpoint.DeadEntry
+	nil,                           // 12: spate.v1.Checkpoint.RejectedEntry
+	nil,                           // 13: spate.v1.Checkpoint.StoppedAgentsEntry
+	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(Outcome)(0),                  // 15: spate.v1.Outcome
+	(*Stage)(nil),                 // 16: spate.v1.Stage
+	(*durationpb.Duration)(nil),   // 17: google.protobuf.Duration
+	(*AgentInfo)(nil),             // 18: spate.v1.AgentInfo
+	(*LoadPoint)(nil),             // 19: spate.v1.LoadPoint
+	(*Handover)(nil),              // 20: spate.v1.Handover
+	(*Found)(nil),                 // 21: spate.v1.Found
+	(*Preparation)(nil),           // 22: spate.v1.Preparation
 }
 var file_spate_v1_ledger_proto_depIdxs = []int32{
-	13, // 0: spate.v1.RunRecord.begin_time:type_name -> google.protobuf.Timestamp
-	13, // 1: spate.v1.RunRecord.end_time:type_name -> google.protobuf.Timestamp
-	14, // 2: spate.v1.RunRecord.outcome:type_name -> spate.v1.Outcome
-	13, // 3: spate.v1.RunRecord.submit_time:type_name -> google.protobuf.Timestamp
+	14, // 0: spate.v1.RunRecord.begin_time:type_name -> google.protobuf.Timestamp
+	14, // 1: spate.v1.RunRecord.end_time:type_name -> google.protobuf.Timestamp
+	15, // 2: spate.v1.RunRecord.outcome:type_name -> spate.v1.Outcome
+	14, // 3: spate.v1.RunRecord.submit_time:type_name -> google.protobuf.Timestamp
 	4,  // 4: spate.v1.RunRecord.series:type_name -> spate.v1.SeriesRecord
-	15, // 5: spate.v1.Submission.plan:type_name -> spate.v1.Stage
-	16, // 6: spate.v1.Submission.agents_timeout:type_name -> google.protobuf.Duration
-	17, // 7: spate.v1.Checkpoint.roster:type_name -> spate.v1.AgentInfo
+	16, // 5: spate.v1.Submission.plan:type_name -> spate.v1.Stage
+	17, // 6: spate.v1.Submission.agents_timeout:type_name -> google.protobuf.Duration
+	18, // 7: spate.v1.Checkpoint.roster:type_name -> spate.v1.AgentInfo
 	3,  // 8: spate.v1.Checkpoint.probes:type_name -> spate.v1.ProbeOutcome
-	15, // 9: spate.v1.Checkpoint.template:type_name -> spate.v1.Stage
-	15, // 10: spate.v1.Checkpoint.pending:type_name -> spate.v1.Stage
-	10, // 11: spate.v1.Checkpoint.dead:type_name -> spate.v1.Checkpoint.DeadEntry
-	11, // 12: spate.v1.Checkpoint.rejected:type_name -> spate.v1.Checkpoint.RejectedEntry
-	12, // 13: spate.v1.Checkpoint.stopped_agents:type_name -> spate.v1.Checkpoint.StoppedAgentsEntry
-	18, // 14: spate.v1.SeriesRecord.load:type_name -> spate.v1.LoadPoint
-	5,  // 15: spate.v1.SeriesRecord.points:type_name -> spate.v1.SeriesPoint
-	6,  // 16: spate.v1.SeriesRecord.limits:type_name -> spate.v1.LoadLimit
-	15, // 17: spate.v1.StageRecord.stage:type_name -> spate.v1.Stage
-	13, // 18: spate.v1.StageRecord.start_time:type_name -> google.protobuf.Timestamp
-	8,  // 19: spate.v1.StageRecord.agents:type_name -> spate.v1.AssignedAgent
-	19, // 20: spate.v1.StageRecord.handovers:type_name -> spate.v1.Handover
-	20, // 21: spate.v1.StageRecord.found:type_name -> spate.v1.Found
-	17, // 22: spate.v1.AssignedAgent.agent:type_name -> spate.v1.AgentInfo
-	21, // 23: spate.v1.AssignedAgent.preparation:type_name -> spate.v1.Preparation
-	9,  // 24: spate.v1.AssignedAgent.loss:type_name -> spate.v1.Loss
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	16, // 9: spate.v1.Checkpoint.template:type_name -> spate.v1.Stage
+	16, // 10: spate.v1.Checkpoint.pending:type_name -> spate.v1.Stage
+	11, // 11: spate.v1.Checkpoint.dead:type_name -> spate.v1.Checkpoint.DeadEntry
+	12, // 12: spate.v1.Checkpoint.rejected:type_name -> spate.v1.Checkpoint.RejectedEntry
+	13, // 13: spate.v1.Checkpoint.stopped_agents:type_name -> spate.v1.Checkpoint.StoppedAgentsEntry
+	19, // 14: spate.v1.SeriesRecord.load:type_name -> spate.v1.LoadPoint
+	6,  // 15: spate.v1.SeriesRecord.points:type_name -> spate.v1.SeriesPoint
+	7,  // 16: spate.v1.SeriesRecord.limits:type_name -> spate.v1.LoadLimit
+	5,  // 17: spate.v1.SeriesRecord.rivals:type_name -> spate.v1.Rival
+	16, // 18: spate.v1.StageRecord.stage:type_name -> spate.v1.Stage
+	14, // 19: spate.v1.StageRecord.start_time:type_name -> google.protobuf.Timestamp
+	9,  // 20: spate.v1.StageRecord.agents:type_name -> spate.v1.AssignedAgent
+	20, // 21: spate.v1.StageRecord.handovers:type_name -> spate.v1.Handover
+	21, // 22: spate.v1.StageRecord.found:type_name -> spate.v1.Found
+	18, // 23: spate.v1.AssignedAgent.agent:type_name -> spate.v1.AgentInfo
+	22, // 24: spate.v1.AssignedAgent.preparation:type_name -> spate.v1.Preparation
+	10, // 25: spate.v1.AssignedAgent.loss:type_name -> spate.v1.Loss
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_ledger_proto_init() }
@@ -1642,13 +1754,14 @@ func file_spate_v1_ledger_proto_init() {
 	file_spate_v1_ledger_proto_msgTypes[7].OneofWrappers = []any{}
 	file_spate_v1_ledger_proto_msgTypes[8].OneofWrappers = []any{}
 	file_spate_v1_ledger_proto_msgTypes[9].OneofWrappers = []any{}
+	file_spate_v1_ledger_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_ledger_proto_rawDesc), len(file_spate_v1_ledger_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -3839,7 +3839,9 @@ type Load struct {
 	// Names of the targets that this load is for. Default: all.
 	Targets []string `protobuf:"bytes,27,rep,name=targets,proto3" json:"targets,omitempty"`
 	// Stages that measure throughput against latency, from the lowest load to a saturated server.
-	Frontier      *Frontier `protobuf:"bytes,32,opt,name=frontier,proto3" json:"frontier,omitempty"`
+	Frontier *Frontier `protobuf:"bytes,32,opt,name=frontier,proto3" json:"frontier,omitempty"`
+	// Find the best of the targets at this load: it is measured in rounds, without the targets that cannot win any more.
+	Choose        *Choose `protobuf:"bytes,33,opt,name=choose,proto3" json:"choose,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4052,6 +4054,13 @@ func (x *Load) GetTargets() []string {
 func (x *Load) GetFrontier() *Frontier {
 	if x != nil {
 		return x.Frontier
+	}
+	return nil
+}
+
+func (x *Load) GetChoose() *Choose {
+	if x != nil {
+		return x.Choose
 	}
 	return nil
 }
@@ -4566,6 +4575,100 @@ func (x *Frontier) GetPoints() uint32 {
 	return 0
 }
 
+// Choose finds the best of several targets at a load. Each round measures each target once, in turns. A target that
+// cannot win any more is dropped.
+type Choose struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What is best: the most "throughput" (requests per second, default), "output_throughput" (output tokens per second) or
+	// "goodput" (requests per second that meet the SLO), or the lowest latency: "ttft", "tpot", "itl", "e2e",
+	// "ttft_scheduled" or "e2e_scheduled".
+	Best string `protobuf:"bytes,1,opt,name=best,proto3" json:"best,omitempty"`
+	// Percentile of the latency, above 0 to 100. 0: the mean.
+	Percentile float64 `protobuf:"fixed64,2,opt,name=percentile,proto3" json:"percentile,omitempty"`
+	// Objectives that the best target must meet. Default: none.
+	Within *Objectives `protobuf:"bytes,3,opt,name=within,proto3" json:"within,omitempty"`
+	// Targets whose difference from the best is surely smaller than this share are as good. Default 0.01.
+	Tolerance float64 `protobuf:"fixed64,4,opt,name=tolerance,proto3" json:"tolerance,omitempty"`
+	// Most rounds. Default 10.
+	Rounds uint32 `protobuf:"varint,5,opt,name=rounds,proto3" json:"rounds,omitempty"`
+	// No round begins that would end later than this. Two rounds run in any case. Default: no limit.
+	Budget        *durationpb.Duration `protobuf:"bytes,6,opt,name=budget,proto3" json:"budget,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Choose) Reset() {
+	*x = Choose{}
+	mi := &file_spate_v1_plan_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Choose) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Choose) ProtoMessage() {}
+
+func (x *Choose) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Choose.ProtoReflect.Descriptor instead.
+func (*Choose) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *Choose) GetBest() string {
+	if x != nil {
+		return x.Best
+	}
+	return ""
+}
+
+func (x *Choose) GetPercentile() float64 {
+	if x != nil {
+		return x.Percentile
+	}
+	return 0
+}
+
+func (x *Choose) GetWithin() *Objectives {
+	if x != nil {
+		return x.Within
+	}
+	return nil
+}
+
+func (x *Choose) GetTolerance() float64 {
+	if x != nil {
+		return x.Tolerance
+	}
+	return 0
+}
+
+func (x *Choose) GetRounds() uint32 {
+	if x != nil {
+		return x.Rounds
+	}
+	return 0
+}
+
+func (x *Choose) GetBudget() *durationpb.Duration {
+	if x != nil {
+		return x.Budget
+	}
+	return nil
+}
+
 // Bounds are the limits of a search or a frontier.
 type Bounds struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4579,7 +4682,7 @@ type Bounds struct {
 
 func (x *Bounds) Reset() {
 	*x = Bounds{}
-	mi := &file_spate_v1_plan_proto_msgTypes[44]
+	mi := &file_spate_v1_plan_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4591,7 +4694,7 @@ func (x *Bounds) String() string {
 func (*Bounds) ProtoMessage() {}
 
 func (x *Bounds) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[44]
+	mi := &file_spate_v1_plan_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4604,7 +4707,7 @@ func (x *Bounds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
 func (*Bounds) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{44}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Bounds) GetFrom() float64 {
@@ -4639,7 +4742,7 @@ type Objectives struct {
 
 func (x *Objectives) Reset() {
 	*x = Objectives{}
-	mi := &file_spate_v1_plan_proto_msgTypes[45]
+	mi := &file_spate_v1_plan_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4651,7 +4754,7 @@ func (x *Objectives) String() string {
 func (*Objectives) ProtoMessage() {}
 
 func (x *Objectives) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[45]
+	mi := &file_spate_v1_plan_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4664,7 +4767,7 @@ func (x *Objectives) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Objectives.ProtoReflect.Descriptor instead.
 func (*Objectives) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{45}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Objectives) GetLatencies() []*Limit {
@@ -4710,7 +4813,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_spate_v1_plan_proto_msgTypes[46]
+	mi := &file_spate_v1_plan_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4722,7 +4825,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[46]
+	mi := &file_spate_v1_plan_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4735,7 +4838,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{46}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Limit) GetMetric() string {
@@ -4774,7 +4877,7 @@ type Abort struct {
 
 func (x *Abort) Reset() {
 	*x = Abort{}
-	mi := &file_spate_v1_plan_proto_msgTypes[47]
+	mi := &file_spate_v1_plan_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4786,7 +4889,7 @@ func (x *Abort) String() string {
 func (*Abort) ProtoMessage() {}
 
 func (x *Abort) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[47]
+	mi := &file_spate_v1_plan_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4799,7 +4902,7 @@ func (x *Abort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Abort.ProtoReflect.Descriptor instead.
 func (*Abort) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{47}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Abort) GetErrorShare() float64 {
@@ -4840,7 +4943,7 @@ type Precision struct {
 
 func (x *Precision) Reset() {
 	*x = Precision{}
-	mi := &file_spate_v1_plan_proto_msgTypes[48]
+	mi := &file_spate_v1_plan_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4852,7 +4955,7 @@ func (x *Precision) String() string {
 func (*Precision) ProtoMessage() {}
 
 func (x *Precision) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[48]
+	mi := &file_spate_v1_plan_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4865,7 +4968,7 @@ func (x *Precision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Precision.ProtoReflect.Descriptor instead.
 func (*Precision) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{48}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Precision) GetMetric() string {
@@ -4943,7 +5046,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_spate_v1_plan_proto_msgTypes[49]
+	mi := &file_spate_v1_plan_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4955,7 +5058,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[49]
+	mi := &file_spate_v1_plan_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4968,7 +5071,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{49}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Stage) GetIndex() uint32 {
@@ -5118,7 +5221,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_spate_v1_plan_proto_msgTypes[50]
+	mi := &file_spate_v1_plan_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5130,7 +5233,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[50]
+	mi := &file_spate_v1_plan_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5143,7 +5246,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{50}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Dataset) GetSha256() string {
@@ -5201,7 +5304,7 @@ type Lexicon struct {
 
 func (x *Lexicon) Reset() {
 	*x = Lexicon{}
-	mi := &file_spate_v1_plan_proto_msgTypes[51]
+	mi := &file_spate_v1_plan_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5213,7 +5316,7 @@ func (x *Lexicon) String() string {
 func (*Lexicon) ProtoMessage() {}
 
 func (x *Lexicon) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[51]
+	mi := &file_spate_v1_plan_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5226,7 +5329,7 @@ func (x *Lexicon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lexicon.ProtoReflect.Descriptor instead.
 func (*Lexicon) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{51}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Lexicon) GetWords() []string {
@@ -5243,15 +5346,15 @@ func (x *Lexicon) GetSource() string {
 	return ""
 }
 
-// Probe is the position of a stage in a sweep, a search or a frontier.
+// Probe is the position of a stage in a series: a sweep, a search, a frontier or a choice.
 type Probe struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Number of the sweep, search or frontier in the run, from 0.
+	// Number of the series in the run, from 0.
 	Series uint32 `protobuf:"varint,1,opt,name=series,proto3" json:"series,omitempty"`
-	// Number of the stage in it, from 0.
+	// Number of the stage in it, of a choice that of the round, from 0.
 	Number uint32 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
-	// Purpose of the stage: "synchronous", "saturated", "rate", "bracket", "bisect", "confirm", "repeat", or "again" if the
-	// measurement of the previous stage was invalid.
+	// Purpose of the stage: "synchronous", "saturated", "rate", "bracket", "bisect", "confirm", "repeat", "round", or
+	// "again" if the measurement of the previous stage was invalid.
 	Purpose       string `protobuf:"bytes,3,opt,name=purpose,proto3" json:"purpose,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5259,7 +5362,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_spate_v1_plan_proto_msgTypes[52]
+	mi := &file_spate_v1_plan_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5271,7 +5374,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[52]
+	mi := &file_spate_v1_plan_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5284,7 +5387,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{52}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Probe) GetSeries() uint32 {
@@ -5360,14 +5463,16 @@ type LoadPoint struct {
 	// 0: no limit.
 	MaxInFlight uint32 `protobuf:"varint,22,opt,name=max_in_flight,json=maxInFlight,proto3" json:"max_in_flight,omitempty"`
 	// Template of a frontier. See search.
-	Frontier      *Frontier `protobuf:"bytes,23,opt,name=frontier,proto3" json:"frontier,omitempty"`
+	Frontier *Frontier `protobuf:"bytes,23,opt,name=frontier,proto3" json:"frontier,omitempty"`
+	// Template of a choice of the best target. The templates of its targets have the same seed. See search.
+	Choose        *Choose `protobuf:"bytes,24,opt,name=choose,proto3" json:"choose,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LoadPoint) Reset() {
 	*x = LoadPoint{}
-	mi := &file_spate_v1_plan_proto_msgTypes[53]
+	mi := &file_spate_v1_plan_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5379,7 +5484,7 @@ func (x *LoadPoint) String() string {
 func (*LoadPoint) ProtoMessage() {}
 
 func (x *LoadPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[53]
+	mi := &file_spate_v1_plan_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5392,7 +5497,7 @@ func (x *LoadPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadPoint.ProtoReflect.Descriptor instead.
 func (*LoadPoint) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{53}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *LoadPoint) GetConcurrency() uint32 {
@@ -5545,6 +5650,13 @@ func (x *LoadPoint) GetMaxInFlight() uint32 {
 func (x *LoadPoint) GetFrontier() *Frontier {
 	if x != nil {
 		return x.Frontier
+	}
+	return nil
+}
+
+func (x *LoadPoint) GetChoose() *Choose {
+	if x != nil {
+		return x.Choose
 	}
 	return nil
 }
@@ -6045,7 +6157,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\f_delay_scale\"\x92\x01\n" +
 	"\tThinkTime\x12@\n" +
 	"\x04mean\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xc8\x01\x01\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\x04mean\x12C\n" +
-	"\fdistribution\x18\x02 \x01(\tB\x1f\xbaH\x1c\xd8\x01\x01r\x17R\bconstantR\vexponentialR\fdistribution\"\x89\f\n" +
+	"\fdistribution\x18\x02 \x01(\tB\x1f\xbaH\x1c\xd8\x01\x01r\x17R\bconstantR\vexponentialR\fdistribution\"\xf5\r\n" +
 	"\x04Load\x128\n" +
 	"\vconcurrency\x18\x01 \x03(\rB\x16\xbaH\x13\x92\x01\x10\x10\x80\b\x18\x01\"\t*\a\x18\x80\xad\xe2\x04(\x01R\vconcurrency\x127\n" +
 	"\x04rate\x18\x02 \x03(\x01B#\xbaH \x92\x01\x1d\x10\x80\b\x18\x01\"\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x04rate\x12<\n" +
@@ -6073,15 +6185,20 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\bcooldown\x18\x11 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\bcooldown\x12%\n" +
 	"\x05abort\x18\x12 \x01(\v2\x0f.spate.v1.AbortR\x05abort\x12)\n" +
 	"\x05until\x18\x13 \x01(\v2\x13.spate.v1.PrecisionR\x05until\x12,\n" +
-	"\bsessions\x18\x14 \x01(\x04B\x10\xbaH\r\xd8\x01\x012\b\x18\x80\x94\xeb\xdc\x03(\x01R\bsessions\x12\xac\x01\n" +
-	"\arepeats\x18\x15 \x01(\rB\x91\x01\xbaH\x05*\x03\x18\xe8\a\xb2\x9d\">\n" +
+	"\bsessions\x18\x14 \x01(\x04B\x10\xbaH\r\xd8\x01\x012\b\x18\x80\x94\xeb\xdc\x03(\x01R\bsessions\x12\xec\x01\n" +
+	"\arepeats\x18\x15 \x01(\rB\xd1\x01\xbaH\x05*\x03\x18\xe8\a\xb2\x9d\">\n" +
 	"\bfrontier\x122give its stages a longer duration or more requests\xb2\x9d\"C\n" +
-	"\x06search\x129give search.repeats, the stages at the load that is foundR\arepeats\x12)\n" +
+	"\x06search\x129give search.repeats, the stages at the load that is found\xb2\x9d\"<\n" +
+	"\x06choose\x122give choose.rounds, the most stages of each targetR\arepeats\x12)\n" +
 	"\tworkloads\x18\x16 \x03(\tB\v\xbaH\b\x92\x01\x05\x10\x80\x02\x18\x01R\tworkloads\x12C\n" +
 	"\astagger\x18\x19 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x05*\x00R\astagger\x123\n" +
 	"\rmax_in_flight\x18\x1a \x01(\rB\x0f\xbaH\f\xd8\x01\x01*\a\x18\x80\xad\xe2\x04(\x01R\vmaxInFlight\x12%\n" +
 	"\atargets\x18\x1b \x03(\tB\v\xbaH\b\x92\x01\x05\x10\x80\x02\x18\x01R\atargets\x12.\n" +
-	"\bfrontier\x18  \x01(\v2\x12.spate.v1.FrontierR\bfrontier\"\x8e\x02\n" +
+	"\bfrontier\x18  \x01(\v2\x12.spate.v1.FrontierR\bfrontier\x12\xa9\x01\n" +
+	"\x06choose\x18! \x01(\v2\x10.spate.v1.ChooseB\x7f\xb2\x9d\"(\n" +
+	"\bfrontier\x12\x1cgive one concurrency or rate\xb2\x9d\"&\n" +
+	"\x06search\x12\x1cgive one concurrency or rate\xb2\x9d\"%\n" +
+	"\x05sweep\x12\x1cgive one concurrency or rateR\x06choose\"\x8e\x02\n" +
 	"\x06Warmup\x12K\n" +
 	"\brequests\x18\x01 \x01(\x04B/\xbaH\b2\x06\x18\x80\x94\xeb\xdc\x03\xb2\x9d\" \n" +
 	"\funtil_steady\x12\x10give one of themR\brequests\x12i\n" +
@@ -6131,7 +6248,18 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x06points\x18\a \x01(\rB\r\xbaH\n" +
 	"\xd8\x01\x01*\x05\x18\xe8\a(\x03R\x06points:\x1a\xbaH\x17\"\x15\n" +
 	"\x04rate\n" +
-	"\vconcurrency\x10\x01\"b\n" +
+	"\vconcurrency\x10\x01\"\x92\x03\n" +
+	"\x06Choose\x12y\n" +
+	"\x04best\x18\x01 \x01(\tBe\xbaHb\xd8\x01\x01r]R\n" +
+	"throughputR\x11output_throughputR\agoodputR\x04ttftR\x04tpotR\x03itlR\x03e2eR\x0ettft_scheduledR\re2e_scheduledR\x04best\x12<\n" +
+	"\n" +
+	"percentile\x18\x02 \x01(\x01B\x1c\xbaH\x19\xd8\x01\x01\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00Y@!\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
+	"percentile\x12,\n" +
+	"\x06within\x18\x03 \x01(\v2\x14.spate.v1.ObjectivesR\x06within\x127\n" +
+	"\ttolerance\x18\x04 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\ttolerance\x12%\n" +
+	"\x06rounds\x18\x05 \x01(\rB\r\xbaH\n" +
+	"\xd8\x01\x01*\x05\x18\xe8\a(\x02R\x06rounds\x12A\n" +
+	"\x06budget\x18\x06 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xf5$*\x00R\x06budget\"b\n" +
 	"\x06Bounds\x12-\n" +
 	"\x04from\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x04from\x12)\n" +
 	"\x02to\x18\x02 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\xd0\x12cA!\x00\x00\x00\x00\x00\x00\x00\x00R\x02to\"\xa2\x02\n" +
@@ -6203,7 +6331,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x05Probe\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\rR\x06series\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x18\n" +
-	"\apurpose\x18\x03 \x01(\tR\apurpose\"\x97\a\n" +
+	"\apurpose\x18\x03 \x01(\tR\apurpose\"\xc1\a\n" +
 	"\tLoadPoint\x12 \n" +
 	"\vconcurrency\x18\x01 \x01(\rR\vconcurrency\x12\x12\n" +
 	"\x04rate\x18\x02 \x01(\x01R\x04rate\x12\x18\n" +
@@ -6230,7 +6358,8 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x05split\x18\x14 \x01(\tR\x05split\x123\n" +
 	"\astagger\x18\x15 \x01(\v2\x19.google.protobuf.DurationR\astagger\x12\"\n" +
 	"\rmax_in_flight\x18\x16 \x01(\rR\vmaxInFlight\x12.\n" +
-	"\bfrontier\x18\x17 \x01(\v2\x12.spate.v1.FrontierR\bfrontier:3\n" +
+	"\bfrontier\x18\x17 \x01(\v2\x12.spate.v1.FrontierR\bfrontier\x12(\n" +
+	"\x06choose\x18\x18 \x01(\v2\x10.spate.v1.ChooseR\x06choose:3\n" +
 	"\x04must\x12\x1d.google.protobuf.FieldOptions\x18ԣ\x04 \x01(\tR\x04must:I\n" +
 	"\x05needs\x12\x1d.google.protobuf.FieldOptions\x18գ\x04 \x03(\v2\x12.spate.v1.RelationR\x05needs:O\n" +
 	"\bexcludes\x12\x1d.google.protobuf.FieldOptions\x18֣\x04 \x03(\v2\x12.spate.v1.RelationR\bexcludes::\n" +
@@ -6249,7 +6378,7 @@ func file_spate_v1_plan_proto_rawDescGZIP() []byte {
 	return file_spate_v1_plan_proto_rawDescData
 }
 
-var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
+var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
 var file_spate_v1_plan_proto_goTypes = []any{
 	(*Relation)(nil),                    // 0: spate.v1.Relation
 	(*Plan)(nil),                        // 1: spate.v1.Plan
@@ -6295,72 +6424,73 @@ var file_spate_v1_plan_proto_goTypes = []any{
 	(*Sweep)(nil),                       // 41: spate.v1.Sweep
 	(*Search)(nil),                      // 42: spate.v1.Search
 	(*Frontier)(nil),                    // 43: spate.v1.Frontier
-	(*Bounds)(nil),                      // 44: spate.v1.Bounds
-	(*Objectives)(nil),                  // 45: spate.v1.Objectives
-	(*Limit)(nil),                       // 46: spate.v1.Limit
-	(*Abort)(nil),                       // 47: spate.v1.Abort
-	(*Precision)(nil),                   // 48: spate.v1.Precision
-	(*Stage)(nil),                       // 49: spate.v1.Stage
-	(*Dataset)(nil),                     // 50: spate.v1.Dataset
-	(*Lexicon)(nil),                     // 51: spate.v1.Lexicon
-	(*Probe)(nil),                       // 52: spate.v1.Probe
-	(*LoadPoint)(nil),                   // 53: spate.v1.LoadPoint
-	nil,                                 // 54: spate.v1.Plan.RegionsEntry
-	nil,                                 // 55: spate.v1.AgentSelector.LabelsEntry
-	nil,                                 // 56: spate.v1.Target.HeadersEntry
-	nil,                                 // 57: spate.v1.Target.LabelsEntry
-	nil,                                 // 58: spate.v1.Server.EnvEntry
-	nil,                                 // 59: spate.v1.Template.FormEntry
-	nil,                                 // 60: spate.v1.ServerMetrics.RolesEntry
-	nil,                                 // 61: spate.v1.Stage.RegionsEntry
-	(*durationpb.Duration)(nil),         // 62: google.protobuf.Duration
-	(*structpb.Struct)(nil),             // 63: google.protobuf.Struct
-	(*descriptorpb.FieldOptions)(nil),   // 64: google.protobuf.FieldOptions
-	(*descriptorpb.MessageOptions)(nil), // 65: google.protobuf.MessageOptions
-	(*descriptorpb.OneofOptions)(nil),   // 66: google.protobuf.OneofOptions
+	(*Choose)(nil),                      // 44: spate.v1.Choose
+	(*Bounds)(nil),                      // 45: spate.v1.Bounds
+	(*Objectives)(nil),                  // 46: spate.v1.Objectives
+	(*Limit)(nil),                       // 47: spate.v1.Limit
+	(*Abort)(nil),                       // 48: spate.v1.Abort
+	(*Precision)(nil),                   // 49: spate.v1.Precision
+	(*Stage)(nil),                       // 50: spate.v1.Stage
+	(*Dataset)(nil),                     // 51: spate.v1.Dataset
+	(*Lexicon)(nil),                     // 52: spate.v1.Lexicon
+	(*Probe)(nil),                       // 53: spate.v1.Probe
+	(*LoadPoint)(nil),                   // 54: spate.v1.LoadPoint
+	nil,                                 // 55: spate.v1.Plan.RegionsEntry
+	nil,                                 // 56: spate.v1.AgentSelector.LabelsEntry
+	nil,                                 // 57: spate.v1.Target.HeadersEntry
+	nil,                                 // 58: spate.v1.Target.LabelsEntry
+	nil,                                 // 59: spate.v1.Server.EnvEntry
+	nil,                                 // 60: spate.v1.Template.FormEntry
+	nil,                                 // 61: spate.v1.ServerMetrics.RolesEntry
+	nil,                                 // 62: spate.v1.Stage.RegionsEntry
+	(*durationpb.Duration)(nil),         // 63: google.protobuf.Duration
+	(*structpb.Struct)(nil),             // 64: google.protobuf.Struct
+	(*descriptorpb.FieldOptions)(nil),   // 65: google.protobuf.FieldOptions
+	(*descriptorpb.MessageOptions)(nil), // 66: google.protobuf.MessageOptions
+	(*descriptorpb.OneofOptions)(nil),   // 67: google.protobuf.OneofOptions
 }
 var file_spate_v1_plan_proto_depIdxs = []int32{
 	7,   // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
 	16,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
 	36,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
-	62,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
+	63,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
 	5,   // 4: spate.v1.Plan.slo:type_name -> spate.v1.SLO
-	62,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
+	63,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
 	6,   // 6: spate.v1.Plan.simulation:type_name -> spate.v1.Simulation
-	54,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
+	55,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
 	4,   // 8: spate.v1.Plan.thresholds:type_name -> spate.v1.Threshold
 	3,   // 9: spate.v1.Plan.agents:type_name -> spate.v1.AgentSelector
 	2,   // 10: spate.v1.Plan.canaries:type_name -> spate.v1.Canaries
-	55,  // 11: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
-	62,  // 12: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
-	62,  // 13: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
-	62,  // 14: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
+	56,  // 11: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
+	63,  // 12: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
+	63,  // 13: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
+	63,  // 14: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
 	15,  // 15: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
-	56,  // 16: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
-	63,  // 17: spate.v1.Target.body:type_name -> google.protobuf.Struct
-	62,  // 18: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
-	62,  // 19: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
-	62,  // 20: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
-	62,  // 21: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
+	57,  // 16: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
+	64,  // 17: spate.v1.Target.body:type_name -> google.protobuf.Struct
+	63,  // 18: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
+	63,  // 19: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
+	63,  // 20: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
+	63,  // 21: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
 	13,  // 22: spate.v1.Target.connection:type_name -> spate.v1.Connection
 	14,  // 23: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
-	57,  // 24: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
+	58,  // 24: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
 	11,  // 25: spate.v1.Target.template:type_name -> spate.v1.Template
 	10,  // 26: spate.v1.Target.kubernetes:type_name -> spate.v1.KubernetesTarget
 	9,   // 27: spate.v1.Target.ready:type_name -> spate.v1.Ready
-	63,  // 28: spate.v1.Target.settings:type_name -> google.protobuf.Struct
+	64,  // 28: spate.v1.Target.settings:type_name -> google.protobuf.Struct
 	8,   // 29: spate.v1.Target.server:type_name -> spate.v1.Server
-	58,  // 30: spate.v1.Server.env:type_name -> spate.v1.Server.EnvEntry
-	62,  // 31: spate.v1.Ready.within:type_name -> google.protobuf.Duration
-	59,  // 32: spate.v1.Template.form:type_name -> spate.v1.Template.FormEntry
+	59,  // 30: spate.v1.Server.env:type_name -> spate.v1.Server.EnvEntry
+	63,  // 31: spate.v1.Ready.within:type_name -> google.protobuf.Duration
+	60,  // 32: spate.v1.Template.form:type_name -> spate.v1.Template.FormEntry
 	12,  // 33: spate.v1.Template.files:type_name -> spate.v1.FormFile
-	60,  // 34: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
-	62,  // 35: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
-	62,  // 36: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
-	62,  // 37: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
-	62,  // 38: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
-	62,  // 39: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
-	62,  // 40: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
+	61,  // 34: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
+	63,  // 35: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
+	63,  // 36: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
+	63,  // 37: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
+	63,  // 38: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
+	63,  // 39: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
+	63,  // 40: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
 	22,  // 41: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
 	29,  // 42: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
 	30,  // 43: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
@@ -6376,13 +6506,13 @@ var file_spate_v1_plan_proto_depIdxs = []int32{
 	19,  // 53: spate.v1.Workload.mix:type_name -> spate.v1.Mixture
 	17,  // 54: spate.v1.Workload.tools:type_name -> spate.v1.Tools
 	18,  // 55: spate.v1.Workload.answer:type_name -> spate.v1.Answer
-	63,  // 56: spate.v1.Tools.definitions:type_name -> google.protobuf.Struct
-	63,  // 57: spate.v1.Answer.schema:type_name -> google.protobuf.Struct
+	64,  // 56: spate.v1.Tools.definitions:type_name -> google.protobuf.Struct
+	64,  // 57: spate.v1.Answer.schema:type_name -> google.protobuf.Struct
 	20,  // 58: spate.v1.Mixture.parts:type_name -> spate.v1.Part
 	16,  // 59: spate.v1.Part.workload:type_name -> spate.v1.Workload
 	5,   // 60: spate.v1.Part.slo:type_name -> spate.v1.SLO
 	21,  // 61: spate.v1.Part.models:type_name -> spate.v1.Models
-	63,  // 62: spate.v1.Part.body:type_name -> google.protobuf.Struct
+	64,  // 62: spate.v1.Part.body:type_name -> google.protobuf.Struct
 	24,  // 63: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
 	24,  // 64: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
 	28,  // 65: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
@@ -6399,8 +6529,8 @@ var file_spate_v1_plan_proto_depIdxs = []int32{
 	24,  // 76: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
 	34,  // 77: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
 	35,  // 78: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
-	62,  // 79: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
-	62,  // 80: spate.v1.Load.duration:type_name -> google.protobuf.Duration
+	63,  // 79: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
+	63,  // 80: spate.v1.Load.duration:type_name -> google.protobuf.Duration
 	37,  // 81: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
 	38,  // 82: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
 	38,  // 83: spate.v1.Load.rate_range:type_name -> spate.v1.Range
@@ -6410,61 +6540,65 @@ var file_spate_v1_plan_proto_depIdxs = []int32{
 	40,  // 87: spate.v1.Load.replay:type_name -> spate.v1.Replay
 	41,  // 88: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
 	42,  // 89: spate.v1.Load.search:type_name -> spate.v1.Search
-	62,  // 90: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
-	47,  // 91: spate.v1.Load.abort:type_name -> spate.v1.Abort
-	48,  // 92: spate.v1.Load.until:type_name -> spate.v1.Precision
-	62,  // 93: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
+	63,  // 90: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
+	48,  // 91: spate.v1.Load.abort:type_name -> spate.v1.Abort
+	49,  // 92: spate.v1.Load.until:type_name -> spate.v1.Precision
+	63,  // 93: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
 	43,  // 94: spate.v1.Load.frontier:type_name -> spate.v1.Frontier
-	62,  // 95: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
-	62,  // 96: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
-	62,  // 97: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
-	44,  // 98: spate.v1.Search.rate:type_name -> spate.v1.Bounds
-	44,  // 99: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
-	45,  // 100: spate.v1.Search.keep:type_name -> spate.v1.Objectives
-	44,  // 101: spate.v1.Frontier.rate:type_name -> spate.v1.Bounds
-	44,  // 102: spate.v1.Frontier.concurrency:type_name -> spate.v1.Bounds
-	45,  // 103: spate.v1.Frontier.keep:type_name -> spate.v1.Objectives
-	46,  // 104: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
-	62,  // 105: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
-	62,  // 106: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
-	7,   // 107: spate.v1.Stage.target:type_name -> spate.v1.Target
-	16,  // 108: spate.v1.Stage.workload:type_name -> spate.v1.Workload
-	53,  // 109: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
-	62,  // 110: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
-	5,   // 111: spate.v1.Stage.slo:type_name -> spate.v1.SLO
-	62,  // 112: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
-	50,  // 113: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
-	51,  // 114: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
-	52,  // 115: spate.v1.Stage.probe:type_name -> spate.v1.Probe
-	61,  // 116: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
-	3,   // 117: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
-	50,  // 118: spate.v1.Stage.part_datasets:type_name -> spate.v1.Dataset
-	2,   // 119: spate.v1.Stage.canaries:type_name -> spate.v1.Canaries
-	62,  // 120: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
-	62,  // 121: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
-	62,  // 122: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
-	35,  // 123: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
-	39,  // 124: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
-	62,  // 125: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
-	62,  // 126: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
-	47,  // 127: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
-	48,  // 128: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
-	42,  // 129: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
-	41,  // 130: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
-	62,  // 131: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
-	43,  // 132: spate.v1.LoadPoint.frontier:type_name -> spate.v1.Frontier
-	64,  // 133: spate.v1.must:extendee -> google.protobuf.FieldOptions
-	64,  // 134: spate.v1.needs:extendee -> google.protobuf.FieldOptions
-	64,  // 135: spate.v1.excludes:extendee -> google.protobuf.FieldOptions
-	65,  // 136: spate.v1.some_of:extendee -> google.protobuf.MessageOptions
-	66,  // 137: spate.v1.choose:extendee -> google.protobuf.OneofOptions
-	0,   // 138: spate.v1.needs:type_name -> spate.v1.Relation
-	0,   // 139: spate.v1.excludes:type_name -> spate.v1.Relation
-	140, // [140:140] is the sub-list for method output_type
-	140, // [140:140] is the sub-list for method input_type
-	138, // [138:140] is the sub-list for extension type_name
-	133, // [133:138] is the sub-list for extension extendee
-	0,   // [0:133] is the sub-list for field type_name
+	44,  // 95: spate.v1.Load.choose:type_name -> spate.v1.Choose
+	63,  // 96: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
+	63,  // 97: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
+	63,  // 98: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
+	45,  // 99: spate.v1.Search.rate:type_name -> spate.v1.Bounds
+	45,  // 100: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
+	46,  // 101: spate.v1.Search.keep:type_name -> spate.v1.Objectives
+	45,  // 102: spate.v1.Frontier.rate:type_name -> spate.v1.Bounds
+	45,  // 103: spate.v1.Frontier.concurrency:type_name -> spate.v1.Bounds
+	46,  // 104: spate.v1.Frontier.keep:type_name -> spate.v1.Objectives
+	46,  // 105: spate.v1.Choose.within:type_name -> spate.v1.Objectives
+	63,  // 106: spate.v1.Choose.budget:type_name -> google.protobuf.Duration
+	47,  // 107: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
+	63,  // 108: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
+	63,  // 109: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
+	7,   // 110: spate.v1.Stage.target:type_name -> spate.v1.Target
+	16,  // 111: spate.v1.Stage.workload:type_name -> spate.v1.Workload
+	54,  // 112: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
+	63,  // 113: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
+	5,   // 114: spate.v1.Stage.slo:type_name -> spate.v1.SLO
+	63,  // 115: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
+	51,  // 116: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
+	52,  // 117: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
+	53,  // 118: spate.v1.Stage.probe:type_name -> spate.v1.Probe
+	62,  // 119: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
+	3,   // 120: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
+	51,  // 121: spate.v1.Stage.part_datasets:type_name -> spate.v1.Dataset
+	2,   // 122: spate.v1.Stage.canaries:type_name -> spate.v1.Canaries
+	63,  // 123: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
+	63,  // 124: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
+	63,  // 125: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
+	35,  // 126: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
+	39,  // 127: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
+	63,  // 128: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
+	63,  // 129: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
+	48,  // 130: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
+	49,  // 131: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
+	42,  // 132: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
+	41,  // 133: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
+	63,  // 134: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
+	43,  // 135: spate.v1.LoadPoint.frontier:type_name -> spate.v1.Frontier
+	44,  // 136: spate.v1.LoadPoint.choose:type_name -> spate.v1.Choose
+	65,  // 137: spate.v1.must:extendee -> google.protobuf.FieldOptions
+	65,  // 138: spate.v1.needs:extendee -> google.protobuf.FieldOptions
+	65,  // 139: spate.v1.excludes:extendee -> google.protobuf.FieldOptions
+	66,  // 140: spate.v1.some_of:extendee -> google.protobuf.MessageOptions
+	67,  // 141: spate.v1.choose:extendee -> google.protobuf.OneofOptions
+	0,   // 142: spate.v1.needs:type_name -> spate.v1.Relation
+	0,   // 143: spate.v1.excludes:type_name -> spate.v1.Relation
+	144, // [144:144] is the sub-list for method output_type
+	144, // [144:144] is the sub-list for method input_type
+	142, // [142:144] is the sub-list for extension type_name
+	137, // [137:142] is the sub-list for extension extendee
+	0,   // [0:137] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_plan_proto_init() }
@@ -6499,15 +6633,15 @@ func file_spate_v1_plan_proto_init() {
 	file_spate_v1_plan_proto_msgTypes[32].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[34].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[39].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[45].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[47].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[46].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[48].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_plan_proto_rawDesc), len(file_spate_v1_plan_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   62,
+			NumMessages:   63,
 			NumExtensions: 5,
 			NumServices:   0,
 		},
