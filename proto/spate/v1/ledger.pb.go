@@ -902,11 +902,12 @@ type Rival struct {
 	Target string `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
 	// Indices of its stages that count, by round.
 	Stages []uint32 `protobuf:"varint,2,rep,packed,name=stages,proto3" json:"stages,omitempty"`
-	// Change against the best target over the rounds of both, and the ends of its 95 % confidence interval: 0.03 is 3 %
-	// more. Unset: not known, or it is the best.
+	// Change against the best target over the rounds of both: 0.03 is 3 % more. Unset: not known, or it is the best.
 	Change *float64 `protobuf:"fixed64,3,opt,name=change,proto3,oneof" json:"change,omitempty"`
-	Low    *float64 `protobuf:"fixed64,4,opt,name=low,proto3,oneof" json:"low,omitempty"`
-	High   *float64 `protobuf:"fixed64,5,opt,name=high,proto3,oneof" json:"high,omitempty"`
+	// Low end of the change's 95 % confidence interval.
+	Low *float64 `protobuf:"fixed64,4,opt,name=low,proto3,oneof" json:"low,omitempty"`
+	// High end of it.
+	High *float64 `protobuf:"fixed64,5,opt,name=high,proto3,oneof" json:"high,omitempty"`
 	// Why it was dropped. Empty: it was not.
 	Dropped       string `protobuf:"bytes,6,opt,name=dropped,proto3" json:"dropped,omitempty"`
 	unknownFields protoimpl.UnknownFields
