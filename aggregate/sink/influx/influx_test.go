@@ -122,7 +122,6 @@ func TestCheck(t *testing.T) {
 		{"no server", func(c *influx.Config) { c.URL = unused(t) }, "cannot be reached"},
 		{"another server", func(c *influx.Config) { c.URL = page.URL }, "does not answer like an InfluxDB"},
 		{"an engine that answers pings", func(c *influx.Config) { c.URL = engine.URL }, "does not answer like an InfluxDB"},
-		{"no URL", func(c *influx.Config) { c.URL = "" }, "no URL"},
 	}
 	if servertest.InfluxTwo() {
 		tests = append(tests, checkTest{"no organisation", func(c *influx.Config) { c.Org = "" },
