@@ -212,14 +212,13 @@ func (l *Ledger) Measurements(stage uint32, fn func(*spatev1.Snapshot) error) er
 
 // Arrivals is Snapshots in the order of their arrival, which is nearly that of time.
 func (l *Ledger) Arrivals(stage uint32, fn func(*spatev1.Snapshot) error) error {
-	prefix := binary.BigEndian.AppendUint32(nil, stage)
-	err := l.viewSnapshots(func(store snapshotStore) error {
+	return l.viewStage(stage, func(store snapshotStore, prefix []byte) error {
 		var first, last []byte
 		places := store.places.Cursor()
 		for k, at := places.Seek(prefix); bytes.HasPrefix(k, prefix); k, at = places.Next() {
-			number, err := unsealed(snapshotBucket, k, at)
+			number, err := arrival(k, at)
 			if err != nil {
-				return &DamageError{Lost: []string{nameText(k) + ": the place of it is damaged"}}
+				return err
 			}
 			if first == nil || bytes.Compare(number, first) < 0 {
 				first = number
@@ -228,55 +227,59 @@ func (l *Ledger) Arrivals(stage uint32, fn func(*spatev1.Snapshot) error) error 
 				last = number
 			}
 		}
+		ofStage := func(s *spatev1.Snapshot) error {
+			if s.GetStageIndex() != stage {
+				return nil // stages overlap by their last snapshots
+			}
+			return fn(s)
+		}
 		arrived := store.arrived.Cursor()
 		for k, v := arrived.Seek(first); k != nil && bytes.Compare(k, last) <= 0; k, v = arrived.Next() {
 			encoded, err := unsealed(arrivalBucket, k, v)
 			if err != nil {
 				return &DamageError{Lost: []string{nameText(k)}}
 			}
-			s := &spatev1.Snapshot{}
-			if err := proto.Unmarshal(encoded, s); err != nil {
-				return err
-			}
-			if s.GetStageIndex() != stage {
-				continue // stages overlap by their last snapshots
-			}
-			if err := fn(s); err != nil {
+			if err := decoded(encoded, ofStage); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("read snapshots of stage %d: %w", stage+1, err)
-	}
-	return nil
 }
 
 // snapshots implements Snapshots. part returns what is decoded of an encoded snapshot.
 func (l *Ledger) snapshots(stage uint32, part func([]byte) []byte, fn func(*spatev1.Snapshot) error) error {
-	prefix := binary.BigEndian.AppendUint32(nil, stage)
-	err := l.viewSnapshots(func(store snapshotStore) error {
+	return l.viewStage(stage, func(store snapshotStore, prefix []byte) error {
 		c := store.places.Cursor()
 		for k, at := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, at = c.Next() {
 			v, err := store.at(k, at)
 			if err != nil {
 				return err
 			}
-			s := &spatev1.Snapshot{}
-			if err := proto.Unmarshal(part(v), s); err != nil {
-				return err
-			}
-			if err := fn(s); err != nil {
+			if err := decoded(part(v), fn); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if err != nil {
+}
+
+// viewStage runs fn in a read transaction on the snapshots. prefix is that of the names of a stage's.
+func (l *Ledger) viewStage(stage uint32, fn func(store snapshotStore, prefix []byte) error) error {
+	prefix := binary.BigEndian.AppendUint32(nil, stage)
+	if err := l.viewSnapshots(func(store snapshotStore) error { return fn(store, prefix) }); err != nil {
 		return fmt.Errorf("read snapshots of stage %d: %w", stage+1, err)
 	}
 	return nil
+}
+
+// decoded calls fn with an encoded snapshot.
+func decoded(encoded []byte, fn func(*spatev1.Snapshot) error) error {
+	s := &spatev1.Snapshot{}
+	if err := proto.Unmarshal(encoded, s); err != nil {
+		return err
+	}
+	return fn(s)
 }
 
 // rowsField is the number of the field of a snapshot with its request rows.
@@ -335,11 +338,20 @@ func (s snapshotStore) get(name []byte) ([]byte, error) {
 	return s.at(name, place)
 }
 
-// at returns the encoded snapshot at a place.
-func (s snapshotStore) at(name, place []byte) ([]byte, error) {
+// arrival returns the number of arrival of a snapshot by its place.
+func arrival(name, place []byte) ([]byte, error) {
 	number, err := unsealed(snapshotBucket, name, place)
 	if err != nil {
 		return nil, &DamageError{Lost: []string{nameText(name) + ": the place of it is damaged"}}
+	}
+	return number, nil
+}
+
+// at returns the encoded snapshot at a place.
+func (s snapshotStore) at(name, place []byte) ([]byte, error) {
+	number, err := arrival(name, place)
+	if err != nil {
+		return nil, err
 	}
 	content, err := unsealed(arrivalBucket, number, s.arrived.Get(number))
 	if err != nil {
@@ -369,9 +381,9 @@ func (s snapshotStore) discard(k *recordWriter, prefix []byte) error {
 		names = append(names, bytes.Clone(name))
 	}
 	for _, name := range names {
-		number, err := unsealed(snapshotBucket, name, s.places.Get(name))
+		number, err := arrival(name, s.places.Get(name))
 		if err != nil {
-			return &DamageError{Lost: []string{nameText(name) + ": the place of it is damaged"}}
+			return err
 		}
 		if err := k.remove(arrivalBucket, bytes.Clone(number)); err != nil {
 			return err
