@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spate-load/spate/agent/allow"
 	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/engine"
@@ -181,7 +183,7 @@ func (s *servers) ready(ctx context.Context, w *spatev1.ServerWanted) (err error
 
 // start starts the server of a target, and waits until it is ready.
 func (s *servers) start(ctx context.Context, t *spatev1.Target) (err error) {
-	_, host, _ := strings.Cut(t.GetEndpoints()[0], "://")
+	host := net.JoinHostPort(addressOf(t))
 	if c, err := net.DialTimeout("tcp", host, time.Second); err == nil { //nolint:noctx // a second
 		_ = c.Close() // nothing was sent
 		return fmt.Errorf("it was not started: something else listens at %s: end it, or give the target another port", host)
@@ -217,9 +219,18 @@ func (s *servers) start(ctx context.Context, t *spatev1.Target) (err error) {
 	return err
 }
 
+// addressOf returns where a target's server serves: at its first endpoint, whatever the path of that.
+func addressOf(t *spatev1.Target) (host, port string) {
+	u, err := url.Parse(t.GetEndpoints()[0])
+	if err != nil {
+		return "", "" // no plan has such an endpoint
+	}
+	return u.Hostname(), allow.PortOf(u)
+}
+
 // withPort returns a command of a target's server with the port of its first endpoint.
 func withPort(t *spatev1.Target, argv []string) (out []string) {
-	port := t.GetEndpoints()[0][strings.LastIndexByte(t.GetEndpoints()[0], ':')+1:]
+	_, port := addressOf(t)
 	for _, word := range argv {
 		out = append(out, strings.ReplaceAll(word, "{port}", port))
 	}
