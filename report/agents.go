@@ -98,16 +98,6 @@ func startWords(startError, uncertainty *float64) string {
 	return fmt.Sprintf("%.2f ms %s ± %s ms", math.Abs(*startError), side, fixed(uncertainty))
 }
 
-// startsSection returns, for each stage with several agents, how far apart they started.
-func startsSection(stages []results.StageResult) table.Section {
-	return sectionOf(stages, "Start", "", []string{"Stage", "Last agent's start - first agent's (ms)", "First", "Last"},
-		func(s results.StageResult, add func(...any)) {
-			if p := s.StartSpread; p != nil {
-				add(stageName(s), fmt.Sprintf("%.2f ± %.2f", p.SpreadMs, p.UncertaintyMs), p.Earliest, p.Latest)
-			}
-		})
-}
-
 // times returns how often something happened, in words.
 func times(n uint32) string {
 	if n == 1 {
@@ -120,26 +110,6 @@ func times(n uint32) string {
 // repeat everything.
 func severalRegions(stages []results.StageResult) bool {
 	return slices.ContainsFunc(stages, func(s results.StageResult) bool { return len(s.Regions) > 1 })
-}
-
-// Regions returns each stage by region. It has no rows if there are no several regions.
-func Regions(r *results.Result) *table.Table {
-	if !severalRegions(r.Stages) {
-		return &table.Table{}
-	}
-	return table.Of([]string{
-		"Stage", "Region", "Agents", "Completed", "Failed", "Cancelled", "req/s", "tok/s", "Mean E2E (ms)", "P99 E2E (ms)",
-		"Mean TTFT (ms)", "P99 TTFT (ms)", "Mean TPOT (ms)", "P99 TPOT (ms)", "Median connect (ms)",
-		"of it DNS / TCP / TLS (ms)", "Median RTT (ms)",
-	}, rowsOf(r.Stages, func(s results.StageResult, add func(...any)) {
-		for _, c := range s.Regions {
-			cells := []any{stageName(s), cmp.Or(c.Name, unknown), c.Agents, c.Requests.Completed, c.Requests.Failed,
-				c.Requests.Cancelled}
-			numbers := partCells(&s, c.RequestThroughput, c.OutputTokenThroughput, &c.Latencies)
-			add(slices.Concat(cells, numbers, []any{median(c.Connect),
-				fixed(median(c.DNS)) + " / " + fixed(median(c.TCP)) + " / " + fixed(median(c.TLS)), median(c.RTT)})...)
-		}
-	}))
 }
 
 // pathColumns are the tables about the network path from a region to an endpoint.

@@ -35,14 +35,14 @@ func writeMarkdown(w io.Writer, r *results.Result) error {
 func detailsOf(r *results.Result) ([]table.Section, error) {
 	targets, err := sideBySide(r, "Targets side by side", tables.Targets)
 	searches, err2 := sideBySide(r, "Answers of searches side by side", tables.Searches)
+	of := func(title string) table.Section { return section(title, r.Stages) }
 	return []table.Section{
 		searches, seriesSection("The best target", tables.Choices(r)),
-		seriesSection("Throughput against latency", tables.Frontiers(r)), targets, partsSection(r.Stages), trustSection(r.Stages),
-		requestsSection(r.Stages), ratesSection(r.Stages), reasoningSection(r.Stages), imagesSection(r.Stages),
-		endingsSection(r.Stages), answersSection(r.Stages), sessionsSection(r.Stages), turnsSection(r.Stages),
-		errorsSection(r.Stages), lengthsSection(r.Stages), preparationsSection(r.Stages),
-		table.NewSection("Regions", table.Block{Table: Regions(r)}), pathsSection(r.Stages), accountsSection(r.Stages),
-		serversSection(r.Stages), enginesSection(r.Stages), gpusSection(r.Stages), startsSection(r.Stages),
+		seriesSection("Throughput against latency", tables.Frontiers(r)), targets, of("Parts of mixtures"),
+		trustSection(r.Stages), of("Requests"), of("Rates of open loops"), of("First text, reasoning and answers"),
+		of("Images"), of("How answers ended"), of("Tool calls and answers in a form"), of("Sessions"), of("Turns of sessions"),
+		of("Errors"), of("Sequence lengths"), preparationsSection(r.Stages), of("Regions"), pathsSection(r.Stages),
+		accountsSection(r.Stages), serversSection(r.Stages), of("Inside the engines"), of("GPUs"), of("Start"),
 		table.NewSection("Agents", table.Block{Table: Agents(r)}),
 	}, errors.Join(err, err2)
 }
@@ -139,91 +139,9 @@ func (g *grid) section() table.Section {
 	return table.NewSection(g.title(), append([]table.Block{table.Texts(headers, rows)}, remarks...)...)
 }
 
-// partsSection returns each stage by part of its mixture, if it has one.
-func partsSection(stages []results.StageResult) table.Section {
-	return sectionOf(stages, "Parts of mixtures", "", []string{
-		"Stage", "Part", "Weight", "Requests (%)", "Completed", "Failed", "req/s", "tok/s", "Mean E2E (ms)",
-		"P99 E2E (ms)", "Mean TTFT (ms)", "P99 TTFT (ms)", "Mean TPOT (ms)", "P99 TPOT (ms)", "Good (%)",
-	}, func(s results.StageResult, add func(...any)) {
-		for _, p := range s.Parts {
-			cells := []any{stageName(s), p.Name, p.Weight, fixedPercent(p.Share), p.Requests.Completed,
-				p.Requests.Failed}
-			numbers := partCells(&s, p.RequestThroughput, p.OutputTokenThroughput, &p.Latencies)
-			add(slices.Concat(cells, numbers, []any{percent(p.Goodput)})...)
-		}
-	})
-}
-
 // stageName returns the name of a stage in tables. People count stages from 1, as messages do.
 func stageName(s results.StageResult) string {
 	return fmt.Sprintf("%d: %s, %s, %s", s.Index+1, s.Target, s.Workload, s.Load)
-}
-
-// requestsSection returns the requests and the throughput of each stage.
-func requestsSection(stages []results.StageResult) table.Section {
-	return sectionOf(stages, "Requests", "", []string{
-		"Stage", "Planned", "Completed", "Failed", "Cancelled", "Never sent", "Unmeasured", "Duration (s)",
-		"Steady (req/s, tok/s, s)", "Peak tok/s", "Peak concurrency",
-	}, func(s results.StageResult, add func(...any)) {
-		r := s.Requests
-		add(stageName(s), r.Planned, r.Completed, r.Failed, r.Cancelled, r.NeverSent, r.Unmeasured, s.DurationS,
-			steadyCell(s.Steady), s.PeakOutputTokenThroughput, concurrencyCell(s.PeakConcurrency))
-	})
-}
-
-// steadyCell formats the steady part of a stage.
-func steadyCell(s *results.Steady) string {
-	if s == nil {
-		return unknown
-	}
-	return fmt.Sprintf("%.2f, %s, %.0f", s.RequestThroughput, fixed(s.OutputTokenThroughput), s.DurationS)
-}
-
-// concurrencyCell formats a peak concurrency.
-func concurrencyCell(p *results.PeakConcurrency) string {
-	switch {
-	case p == nil:
-		return unknown
-	case p.Exact:
-		return fmt.Sprint(p.Requests)
-	}
-	return fmt.Sprintf("at most %d", p.Requests)
-}
-
-// errorsSection returns the errors of each stage, if there are any, with one example each.
-func errorsSection(stages []results.StageResult) table.Section {
-	return sectionOf(stages, "Errors", "", []string{"Stage", "Error", "Requests", "First message"},
-		func(s results.StageResult, add func(...any)) {
-			for _, class := range sortedKeys(s.Errors) {
-				add(stageName(s), class, s.Errors[class], s.ErrorExamples[class])
-			}
-		})
-}
-
-// lengthsSection compares requested sequence lengths with actual ones, and the tokens that prompts share with those
-// that came from a cache.
-func lengthsSection(stages []results.StageResult) table.Section {
-	all := sectionOf(stages, "Sequence lengths", "", []string{
-		"Stage", "ISL asked", "ISL mean", "ISL missed", "OSL asked", "OSL mean", "OSL missed", "Output tokens by",
-		"Shared prompt tokens (%)", "Cached prompt tokens (%)",
-	}, func(s results.StageResult, add func(...any)) {
-		add(stageName(s), s.ISL.Asked, mean(s.ISL.Seen), s.ISL.Missed, s.OSL.Asked, mean(s.OSL.Seen), s.OSL.Missed,
-			text(s.OutputTokensCounted), fixedPercent(s.PrefixCache.SharedShare),
-			fixedPercent(s.PrefixCache.CachedShare))
-	})
-	batches := sectionOf(stages, "", "", []string{"Stage", "Texts per request", "Texts/s"},
-		func(s results.StageResult, add func(...any)) {
-			if s.TextThroughput != nil {
-				add(stageName(s), textsPerRequest(s), s.TextThroughput)
-			}
-		})
-	all.Blocks = append(all.Blocks, batches.Blocks...)
-	return all
-}
-
-// textsPerRequest returns the mean number of texts of the completed requests of a stage that has such texts.
-func textsPerRequest(s results.StageResult) *float64 {
-	return new(*s.TextThroughput / *s.RequestThroughput)
 }
 
 // preparationsSection returns what was found out about each target before load was sent. Equal findings of several

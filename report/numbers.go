@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/table"
 )
@@ -72,24 +71,4 @@ func texts(values ...any) []string {
 		}
 	}
 	return cells
-}
-
-// sectionOf returns a section with a table: rows adds those of a stage. Without rows there is no table.
-func sectionOf(
-	stages []results.StageResult, title, about string, headers []string,
-	rows func(s results.StageResult, add func(cells ...any)),
-) table.Section {
-	t := table.Texts(headers, rowsOf(stages, rows))
-	if t.Table.Rows == nil {
-		return table.Section{}
-	}
-	return table.NewSection(title, table.Text("%s", about), t)
-}
-
-// rowsOf returns the rows of stages.
-func rowsOf(stages []results.StageResult, of func(results.StageResult, func(cells ...any))) (rows [][]string) {
-	for _, s := range stages {
-		of(s, func(cells ...any) { rows = append(rows, texts(cells...)) })
-	}
-	return rows
 }

@@ -1,12 +1,10 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/servermetrics"
@@ -158,71 +156,8 @@ func partsRow(s results.StageResult, a *servermetrics.ServerAccount) []string {
 		fixedPercent(a.CachedShare))
 }
 
-// enginesSection returns what engines report about speculative decoding and KV caches, if they report any of it.
-func enginesSection(stages []results.StageResult) table.Section {
-	return sectionOf(stages, "Inside the engines",
-		"From the engines' own metrics, over all servers. Tokens per step are those that a step of the model yields for a "+
-			"request; tokens per frame are what reached the client.",
-		[]string{"Stage", "KV cache in use (mean %, max %)", "Found in caches (% of prompt tokens)", "Drafts accepted (%)",
-			"Tokens per step", "Tokens per frame", "KV transfers", "Failed", "Mean (ms)", "GiB"},
-		func(s results.StageResult, add func(...any)) {
-			if s.Engine != nil {
-				add(enginesRow(stageName(s), s, s.Engine)...)
-			}
-			for i := range s.EngineRoles {
-				role := &s.EngineRoles[i]
-				add(enginesRow(stageName(s)+": "+role.Role, s, &role.EngineResult)...)
-			}
-		})
-}
-
-// enginesRow returns the row of a stage, or of one role in it.
-func enginesRow(name string, s results.StageResult, e *servermetrics.EngineResult) []any {
-	use := unknown
-	if e.KVCacheUse != nil {
-		use = fixedPercent(e.KVCacheUse) + ", " + fixedPercent(e.KVCacheUseMax)
-	}
-	var tiers []string
-	for _, t := range e.CacheHits {
-		tiers = append(tiers, t.Tier+" "+fixedPercent(&t.Share))
-	}
-	found := cmp.Or(strings.Join(tiers, ", "), unknown)
-	row := []any{name, use, found, unknown, unknown, mean(s.TokensPerFrame), unknown, unknown, unknown, unknown}
-	if p := e.Speculation; p != nil {
-		row[3], row[4] = fixedPercent(p.AcceptedShare), p.TokensPerStep
-	}
-	if t := e.Transfers; t != nil {
-		row[6], row[7], row[8] = t.Count, significant(t.Failed), t.MeanMs
-		if t.Bytes != nil {
-			row[9] = fmt.Sprintf("%.3f", *t.Bytes/(1<<30))
-		}
-	}
-	return row
-}
-
-// gpusSection returns what exporters of GPU metrics reported for each stage, if a target names any.
-func gpusSection(stages []results.StageResult) table.Section {
-	var notes []string
-	all := sectionOf(stages, "GPUs",
-		"From the GPUs' exporters, over the measured part. Of busy, SM active and tensor active the lowest and the highest "+
-			"mean of a GPU; of memory and throttled the highest.",
-		[]string{"Stage", "GPUs", "Power (W)", "Energy (J)", "J per output token", "Output tokens per J", "Busy (%)",
-			"SM active (%)", "Tensor active (%)", "Memory (GiB)", "Throttled (%)"},
-		func(s results.StageResult, add func(...any)) {
-			if s.GPUs != nil {
-				add(gpusRow(s)...)
-				for _, note := range s.GPUs.Notes {
-					notes = append(notes, stageName(s)+": "+note)
-				}
-			}
-		})
-	all.Blocks = append(all.Blocks, table.Notes(notes)...)
-	return all
-}
-
-// gpusRow returns a stage's row. A mean is there only if it is known of all GPUs.
-func gpusRow(s results.StageResult) []any {
-	g := s.GPUs
+// gpuCells returns what is known of a stage's GPUs. A mean is there only if it is known of all GPUs.
+func gpuCells(g *servermetrics.GPUResult) []any {
 	perJoule := unknown
 	if j := g.JoulesPerOutputToken; j != nil && *j > 0 {
 		perJoule = strconv.FormatFloat(1 / *j, 'g', 4, 64)
@@ -238,7 +173,7 @@ func gpusRow(s results.StageResult) []any {
 	busy := func(d *servermetrics.GPU) *float64 { return d.Busy }
 	smActive := func(d *servermetrics.GPU) *float64 { return d.SMActive }
 	tensorActive := func(d *servermetrics.GPU) *float64 { return d.TensorActive }
-	return []any{stageName(s), len(g.Devices), g.PowerW, g.EnergyJ, significant(g.JoulesPerOutputToken), perJoule,
+	return []any{len(g.Devices), g.PowerW, g.EnergyJ, significant(g.JoulesPerOutputToken), perJoule,
 		sharesOf(g.Devices, busy), sharesOf(g.Devices, smActive), sharesOf(g.Devices, tensorActive), memory, throttled}
 }
 

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -12,12 +13,12 @@ func TestRatesAndReasoningAreToldWhereThereAreSome(t *testing.T) {
 	var b strings.Builder
 	plain := results.StageResult{Load: results.Load{Concurrency: new(uint32(8))},
 		Arrivals: &results.ArrivalTime{Rate: 3}}
-	ratesSection([]results.StageResult{plain}).Markdown(&b)
-	reasoningSection([]results.StageResult{plain}).Markdown(&b)
-	imagesSection([]results.StageResult{plain}).Markdown(&b)
-	answersSection([]results.StageResult{plain}).Markdown(&b)
-	sessionsSection([]results.StageResult{plain}).Markdown(&b)
-	turnsSection([]results.StageResult{plain}).Markdown(&b)
+	section("Rates of open loops", []results.StageResult{plain}).Markdown(&b)
+	section("First text, reasoning and answers", []results.StageResult{plain}).Markdown(&b)
+	section("Images", []results.StageResult{plain}).Markdown(&b)
+	section("Tool calls and answers in a form", []results.StageResult{plain}).Markdown(&b)
+	section("Sessions", []results.StageResult{plain}).Markdown(&b)
+	section("Turns of sessions", []results.StageResult{plain}).Markdown(&b)
 	if b.Len() > 0 {
 		t.Errorf("nothing is to be told:\n%s", b.String())
 	}
@@ -40,17 +41,17 @@ func TestRatesAndReasoningAreToldWhereThereAreSome(t *testing.T) {
 				{From: 16, To: 31, Completed: 2},
 			}},
 	}
-	imagesSection([]results.StageResult{plain, open}).Markdown(&b)
-	answersSection([]results.StageResult{open, {
+	section("Images", []results.StageResult{plain, open}).Markdown(&b)
+	section("Tool calls and answers in a form", []results.StageResult{open, {
 		Target: "t", Workload: "forms", Load: open.Load, Answers: &results.CheckedAnswers{Checked: 5, Valid: 4, ValidShare: new(0.8)},
 	}, {
 		Target: "t", Workload: "w", Load: open.Load,
 		Canaries: &results.Canaries{Load: results.CanaryAnswers{Asked: 200, Differing: 3, DifferingShare: new(0.015)}},
 	}}).Markdown(&b)
-	sessionsSection([]results.StageResult{open}).Markdown(&b)
-	turnsSection([]results.StageResult{open}).Markdown(&b)
-	ratesSection([]results.StageResult{open}).Markdown(&b)
-	reasoningSection([]results.StageResult{open}).Markdown(&b)
+	section("Sessions", []results.StageResult{open}).Markdown(&b)
+	section("Turns of sessions", []results.StageResult{open}).Markdown(&b)
+	section("Rates of open loops", []results.StageResult{open}).Markdown(&b)
+	section("First text, reasoning and answers", []results.StageResult{open}).Markdown(&b)
 	for _, row := range []string{
 		"| 1: t, w, 8 req/s poisson | 8.00 | 8.00 | 7.90 | 158.00 | 25.00 | 7.10 | 28.20 |",
 		"| 1: t, w, 8 req/s poisson | 20.00 / 30.00 | n/a | 220.00 / 230.00 (1) | 200.00 / 210.00 | 100 | 25.00 | 10 |",
@@ -83,7 +84,7 @@ func TestGPUs(t *testing.T) {
 		PowerW: new(1000.0), EnergyJ: new(60000.0), JoulesPerOutputToken: new(0.25), Notes: []string{"values are old"},
 	}}
 	var b strings.Builder
-	gpusSection([]results.StageResult{{Index: 1}, stage}).Markdown(&b)
+	section("GPUs", []results.StageResult{{Index: 1}, stage}).Markdown(&b)
 	for _, want := range []string{
 		"| 2 | 1000.00 | 60000.00 | 0.25 | 4 | 90.00 to 100.00 | n/a | n/a | 80.0 | n/a |", "values are old",
 	} {
@@ -91,7 +92,7 @@ func TestGPUs(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
 	}
-	if s := gpusSection([]results.StageResult{{}}); s.Title != "" {
+	if s := section("GPUs", []results.StageResult{{}}); s.Title != "" {
 		t.Errorf("without exporters: %+v", s)
 	}
 }
@@ -126,13 +127,65 @@ func TestAReasonStandsInATableOnce(t *testing.T) {
 // How answers ended is told unless the limit on tokens ended all of them.
 func TestEndingsSection(t *testing.T) {
 	var b strings.Builder
-	endingsSection([]results.StageResult{{Endings: &results.Endings{Length: 9}}, {}}).Markdown(&b)
+	section("How answers ended", []results.StageResult{{Endings: &results.Endings{Length: 9}}, {}}).Markdown(&b)
 	if b.Len() != 0 {
 		t.Error(b.String())
 	}
-	endingsSection([]results.StageResult{{Endings: &results.Endings{Length: 6, Filtered: 1, Unknown: 3, Aborted: 2}}}).
+	section("How answers ended", []results.StageResult{{Endings: &results.Endings{Length: 6, Filtered: 1, Unknown: 3, Aborted: 2}}}).
 		Markdown(&b)
 	if !strings.Contains(b.String(), "| 0 | 6 | 0 | 1 | 0 | 3 | 2 |") {
 		t.Error(b.String())
+	}
+}
+
+// The templates of sections fit results that have everything, and those that have nothing.
+func TestSectionsFitEveryResult(t *testing.T) {
+	full := &results.Result{}
+	fill(reflect.ValueOf(&full.Stages).Elem(), 0)
+	for _, r := range []*results.Result{full, {Stages: make([]results.StageResult, 2)}} {
+		sections, err := detailsOf(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range sections {
+			if r == full && s.Blocks == nil && !strings.Contains(s.Title, "side by side") && s.Title != "" {
+				t.Errorf("%s is empty", s.Title)
+			}
+		}
+	}
+}
+
+// fill gives each value within v one that is not zero, and each list and map an item.
+func fill(v reflect.Value, depth int) {
+	const deepest = 9
+	switch {
+	case depth > deepest:
+	case v.Kind() == reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), depth+1)
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				fill(v.Field(i), depth+1)
+			}
+		}
+	case v.Kind() == reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0), depth+1)
+	case v.Kind() == reflect.Map:
+		item := reflect.New(v.Type().Elem()).Elem()
+		fill(item, depth+1)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(reflect.ValueOf("a").Convert(v.Type().Key()), item)
+	case v.Kind() == reflect.String:
+		v.SetString("word")
+	case v.Kind() == reflect.Bool:
+		v.SetBool(true)
+	case v.CanFloat():
+		v.SetFloat(2)
+	case v.CanUint():
+		v.SetUint(2)
+	case v.CanInt():
+		v.SetInt(2)
 	}
 }
