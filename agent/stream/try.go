@@ -314,6 +314,12 @@ func (c *Client) Ready(ctx context.Context, endpoint int, r *spatev1.Ready) erro
 // refusesKey reports whether a call failed for want of the right key, for which waiting does not help.
 func refusesKey(err error) bool { return statusOf(err) == http.StatusUnauthorized }
 
+// Post asks the first endpoint by POST, with no fields, at a path from its root. It blocks for at most 10 s.
+func (c *Client) Post(ctx context.Context, path string) error {
+	_, _, err := c.fetch(ctx, c.callRequest(c.at(0, path), c.headers.Clone(), []byte("{}")))
+	return err
+}
+
 // answers returns an error if an endpoint answers a GET with another status.
 func (c *Client) answers(ctx context.Context, endpoint int, path string, status int) error {
 	q := c.callRequest(c.at(endpoint, path), c.headers.Clone(), nil)

@@ -74,7 +74,7 @@ func TestServers(t *testing.T) {
 	r.MustExit(3)
 	said := r.Printed()
 	for _, want := range []string{
-		`The plan runs commands on this machine:\n  .*"--max-running" "1"`,
+		`The plan runs commands:\n  on this machine: .*"--max-running" "1"`,
 		`starting the server of sim max_running:1 decode_step:5ms: .*"127\.0\.0\.1:\d+" "--max-running" "1" "--decode-step" "5ms"`,
 		`the server of target refuses: it ended before it was ready; its last lines: .*no-such-flag.*exit status 2`,
 		`the server of target elsewhere: http://127.0.0.1:\d+ .*was not ready within 1s: .*refused; its last lines: Serving http`,

@@ -127,3 +127,47 @@ func TestTheLaptopIsGone(t *testing.T) {
 	p.Kill()
 	process.Eventually(t, "the agents end", func() bool { return len(s.left(t)) == 0 && len(s.sessions(t)) == 0 })
 }
+
+// elsewhere is a plan whose server runs on another host. Its words and environment mean something to shells.
+const elsewhere = `
+name: elsewhere
+targets:
+  - name: sim
+    model: m
+    endpoints: [http://ADDRESS]
+    server:
+      on: host
+      start: [sh, -c, 'echo "$X" >>MARK.starts; SPATE simulate --model m --listen 127.0.0.1:{port} # $1', MARK, "it''s"]
+      env: {X: "a 'b' $c"}
+      reset: [sh, -c, 'echo "$X" >>MARK.resets']
+workloads: [{random: {isl: 10, osl: 10}}]
+loads: [{concurrency: [1, 4], requests: 20}]
+`
+
+// A server on another host is started, reset and ended there, also when the command that started it is killed.
+func TestServerOnAnotherHost(t *testing.T) {
+	s := startSSH(t)
+	mark := filepath.Join(t.TempDir(), "mark")
+	plan := strings.NewReplacer("ADDRESS", process.FreeAddress(t), "SPATE", programs.Built.Spate, "MARK", mark).Replace(elsewhere)
+	r := programs.RunPlan(t, plan, "--allow-commands")
+	r.MustExit(0)
+	for _, log := range []string{mark + ".starts", mark + ".resets"} {
+		if text, err := os.ReadFile(log); string(text) != "a 'b' $c\n" {
+			t.Errorf("%s: %q, %v\n%s", log, text, err, r.Printed())
+		}
+	}
+	if left := marked(mark); len(left) > 0 {
+		t.Errorf("servers are left: %q", left)
+	}
+	f := folder{t, t.TempDir()}
+	if err := os.WriteFile(filepath.Join(f.dir, "plan.yaml"), []byte(plan), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := f.spate("run", "plan.yaml", "--allow-commands")
+	p.Await(`sim is ready`)
+	p.Signal(syscall.SIGKILL)
+	p.Exit()
+	process.Eventually(t, "the server and its connections have ended", func() bool {
+		return len(marked(mark)) == 0 && len(s.sessions(t)) == 0
+	})
+}

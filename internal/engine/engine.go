@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,21 +29,23 @@ type Engine struct {
 	ended chan struct{}
 }
 
-// Start starts an engine by a command, in the environment of this program and with env, NAME=VALUE. What it prints is
-// appended to the file at log. grace is how long it may take to end. The caller must call Stop, also after the engine
-// has ended by itself.
-func Start(command, env []string, log string, grace time.Duration) (*Engine, error) {
-	program, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	e := &Engine{env: append(os.Environ(), env...), ended: make(chan struct{})}
+// Guarded returns what starts a guard: this program, which may be at another place. grace is how long its engine may
+// take to end.
+func Guarded(program string, grace time.Duration) []string {
+	return []string{program, GuardCommand, grace.String()}
+}
+
+// Start starts an engine by a guard, to which it adds the command, in the environment of this program and with env,
+// NAME=VALUE. What it prints is appended to the file at log. The caller must call Stop, also after the engine has ended
+// by itself.
+func Start(guard, command, env []string, log string) (e *Engine, err error) {
+	e = &Engine{env: append(os.Environ(), env...), ended: make(chan struct{})}
 	if e.log, err = os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o644); err != nil {
 		return nil, err
 	}
 	fmt.Fprintf(e.log, "%q\n", command)
 	e.begin, _ = e.log.Seek(0, io.SeekEnd) // else all that is there is its own
-	e.guard = e.command(context.Background(), append([]string{program, GuardCommand, grace.String()}, command...))
+	e.guard = e.command(context.Background(), slices.Concat(guard, command))
 	Alone(e.guard)
 	if e.input, err = e.guard.StdinPipe(); err == nil {
 		err = e.guard.Start()

@@ -70,7 +70,7 @@ func serve(kind string) int {
 // start is a program that starts engines of kinds, until it is killed.
 func start(kinds []string) {
 	for _, kind := range kinds[1:] {
-		if _, err := Start([]string{os.Args[0], "engine", kind}, nil, kinds[0], time.Second); err != nil {
+		if _, err := Start(Guarded(os.Args[0], time.Second), []string{os.Args[0], "engine", kind}, nil, kinds[0]); err != nil {
 			panic(err)
 		}
 	}
@@ -119,7 +119,7 @@ func own(t *testing.T) string {
 func TestStop(t *testing.T) {
 	for kind, processes := range map[string]int{"plain": 1, "deaf": 1, "daemons": 3} {
 		log := filepath.Join(t.TempDir(), "log")
-		e, err := Start([]string{own(t), "engine", kind}, nil, log, 50*time.Millisecond)
+		e, err := Start(Guarded(own(t), 50*time.Millisecond), []string{own(t), "engine", kind}, nil, log)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +140,7 @@ func TestEndsByItself(t *testing.T) {
 	for kind, want := range map[string][]string{
 		"ends": {"CUDA out  of memory", "exit status 7"}, "leaves": {"exit status 0"}, "fails": {"signal: killed"},
 	} {
-		e, err := Start([]string{own(t), "engine", kind}, []string{"X=1"}, log, time.Minute)
+		e, err := Start(Guarded(own(t), time.Minute), []string{own(t), "engine", kind}, []string{"X=1"}, log)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +153,7 @@ func TestEndsByItself(t *testing.T) {
 	if there := left(pids(t, log, 0)); len(there) > 0 {
 		t.Errorf("%v are left", there)
 	}
-	e, err := Start([]string{"/no such program", "x"}, nil, log, time.Minute)
+	e, err := Start(Guarded(own(t), time.Minute), []string{"/no such program", "x"}, nil, log)
 	if err != nil {
 		t.Fatal(err)
 	}

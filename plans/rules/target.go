@@ -64,6 +64,8 @@ func (c *checker) server(path string, t *spatev1.Target, simulation, discover bo
 	switch {
 	case t.GetModel() == "" && !simulation:
 		c.absent(path, "has no model: give the name under which its server serves it", "model")
+	case !endpoints && t.GetServer().GetOn() != "":
+		c.wrong(path+".server.on", "is another machine: give the endpoints at which its server is reached")
 	case !endpoints && !strings.Contains(strings.Join(t.GetServer().GetStart(), " "), "{port}"):
 		c.wrong(path+".server", "has no {port} in start, and the target no endpoints: give start: [vllm, serve, MODEL, --port, "+
 			"\"{port}\"], or the endpoints at which it serves")

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -136,18 +137,13 @@ func newRemoteHosts(hosts []*remoteHost, logs io.Writer) (*remoteHosts, net.List
 
 // start makes the hosts ready, shows them, and starts their agents. It blocks until there are as many agents as hosts.
 func (r *remoteHosts) start(ctx context.Context, version string, agents func(context.Context) (int, error)) error {
-	program, err := os.Executable()
+	program, hash, err := ownProgram()
 	if err != nil {
 		return err
 	}
-	text, err := os.ReadFile(program)
-	if err != nil {
-		return err
-	}
-	hash := sha256.Sum256(text)
 	group, probing := errgroup.WithContext(ctx)
 	for _, h := range r.hosts {
-		group.Go(func() error { return r.prepare(probing, h, version, hex.EncodeToString(hash[:8]), text) })
+		group.Go(func() error { return r.prepare(probing, h, version, hash, program) })
 	}
 	if err := group.Wait(); ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -163,6 +159,17 @@ func (r *remoteHosts) start(ctx context.Context, version string, agents func(con
 		}
 	}
 	return r.await(ctx, agents)
+}
+
+// ownProgram returns this program, and its hash.
+func ownProgram() (program []byte, hash string, err error) {
+	path, err := os.Executable()
+	if err != nil {
+		return nil, "", err
+	}
+	program, err = os.ReadFile(path)
+	sum := sha256.Sum256(program)
+	return program, hex.EncodeToString(sum[:8]), err
 }
 
 // await blocks until there are as many agents as hosts. An agent that ends before that ends the command.
@@ -199,13 +206,29 @@ func (r *remoteHosts) table() *table.Table {
 	return t
 }
 
-// command returns an ssh that asks nothing and has no terminal. options are its own; script is for sh, without single
-// quotes. The caller's interrupt does not reach it: a run that is stopped still needs its agents.
+// ssh returns an ssh to a host that asks nothing and has no terminal. options are its own.
+func ssh(login string, options ...string) []string {
+	return slices.Concat([]string{"ssh", "-T", "-o", "BatchMode=yes", "-o", "LogLevel=ERROR", "-o", "ConnectTimeout=10",
+		"-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"}, options, []string{"--", login})
+}
+
+// quoted returns a command's words for the shell of a host.
+func quoted(argv ...string) (out []string) {
+	plain := regexp.MustCompile(`^[A-Za-z0-9/:.,_-]+$`)
+	for _, word := range argv {
+		if !plain.MatchString(word) {
+			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+		out = append(out, word)
+	}
+	return out
+}
+
+// command returns an ssh with a script for sh, without single quotes. The caller's interrupt does not reach it: a run
+// that is stopped still needs its agents.
 func (r *remoteHosts) command(ctx context.Context, h *remoteHost, script string, options ...string) *exec.Cmd {
-	args := append([]string{"-T", "-o", "BatchMode=yes", "-o", "LogLevel=ERROR", "-o", "ConnectTimeout=10",
-		"-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"}, options...)
-	args = append(args, "--", h.login, "sh -c '"+script+"'")
-	cmd := exec.CommandContext(ctx, "ssh", args...)
+	args := append(ssh(h.login, options...), "sh -c '"+script+"'")
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	engine.Alone(cmd)
 	cmd.WaitDelay = time.Second
 	return cmd

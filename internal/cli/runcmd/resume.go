@@ -135,7 +135,7 @@ func (f *resumeFlags) resume(
 	follower := newFollower(spatev1.NewRunServiceClient(b.conn), found.Record.GetRunId(), "", 0, v)
 	follower.after = found.LastEvent
 	f.results.onScreen(cmd, follower, plan)
-	if err := follower.serve(ctx, plan, secrets, f.results.Place.Out); err != nil {
+	if err := follower.serve(ctx, plan, secrets, f.results.Place.Out, f.Local.version); err != nil {
 		return err
 	}
 	return f.results.take(ctx, cmd, follower)

@@ -149,7 +149,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	follower.waiting.Store(submitted.GetWaiting() > 0)
 	f.Results.onScreen(cmd, follower, plan)
 	dir, err := f.Results.dir(submitted.GetRunId())
-	if err := errors.Join(err, follower.serve(ctx, plan, secrets, dir)); err != nil {
+	if err := errors.Join(err, follower.serve(ctx, plan, secrets, dir, f.Local.version)); err != nil {
 		return err
 	}
 	return f.Results.take(ctx, cmd, follower)

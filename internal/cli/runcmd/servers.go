@@ -1,9 +1,11 @@
 package runcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"os"
@@ -31,7 +33,8 @@ func (l *localFlags) agree(cmd *cobra.Command, plan *plans.Plan) error {
 	var lines []string
 	for _, t := range plan.Targets() {
 		for _, argv := range [][]string{t.GetServer().GetStart(), t.GetServer().GetReset_(), t.GetServer().GetStop()} {
-			if line := fmt.Sprintf("  %q", argv); len(argv) > 0 && !slices.Contains(lines, line) {
+			line := fmt.Sprintf("  on %s: %q", cmp.Or(t.GetServer().GetOn(), "this machine"), argv)
+			if len(argv) > 0 && !slices.Contains(lines, line) {
 				lines = append(lines, line)
 			}
 		}
@@ -39,7 +42,7 @@ func (l *localFlags) agree(cmd *cobra.Command, plan *plans.Plan) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "The plan runs commands on this machine:\n%s\n", strings.Join(lines, "\n"))
+	fmt.Fprintf(cmd.ErrOrStderr(), "The plan runs commands:\n%s\n", strings.Join(lines, "\n"))
 	if !l.Commands {
 		return errors.New("nothing was started: if these commands may run, give --allow-commands")
 	}
@@ -73,7 +76,9 @@ type servers struct {
 	follower *follower
 	targets  map[string]*spatev1.Target
 	secrets  map[string]string
-	dir      string // of their logs
+	dir      string            // of their logs
+	version  string            // of this program
+	program  map[string]string // on the hosts of servers, by login
 	wanted   chan *spatev1.ServerWanted
 	stop     context.CancelFunc
 	stopped  chan struct{}
@@ -83,8 +88,11 @@ type servers struct {
 }
 
 // serve starts the servers of a plan until the run that f follows has ended. runDir is the run's directory.
-func (f *follower) serve(ctx context.Context, plan *plans.Plan, secrets map[string]string, runDir string) error {
+func (f *follower) serve(
+	ctx context.Context, plan *plans.Plan, secrets map[string]string, runDir, version string,
+) error {
 	s := &servers{follower: f, targets: map[string]*spatev1.Target{}, secrets: secrets, dir: filepath.Join(runDir, "servers"),
+		version: version, program: map[string]string{},
 		wanted: make(chan *spatev1.ServerWanted, 8), stopped: make(chan struct{})}
 	for _, t := range plan.Targets() {
 		s.targets[t.GetName()] = t
@@ -140,7 +148,7 @@ func (s *servers) close() {
 		return
 	}
 	t := s.targets[s.now.GetTarget()]
-	_ = s.engine.Run(context.Background(), withPort(t, t.GetServer().GetStop())) // what is left ends now
+	_ = s.engine.Run(context.Background(), onHost(t, t.GetServer().GetStop())) // what is left ends now
 	s.engine.Stop()
 	s.engine = nil
 }
@@ -172,7 +180,7 @@ func (s *servers) ready(ctx context.Context, w *spatev1.ServerWanted) (err error
 	case s.engine == nil:
 		err = s.start(ctx, t)
 	case before.GetStageIndex() != w.GetStageIndex():
-		err = s.engine.Run(ctx, withPort(t, t.GetServer().GetReset_()))
+		err = s.reset(ctx, t)
 	}
 	if err != nil {
 		err = s.failure(err)
@@ -188,14 +196,17 @@ func (s *servers) start(ctx context.Context, t *spatev1.Target) (err error) {
 		_ = c.Close() // nothing was sent
 		return fmt.Errorf("it was not started: something else listens at %s: end it, or give the target another port", host)
 	}
-	var env []string
-	for name, value := range t.GetServer().GetEnv() {
-		env = append(env, name+"="+value)
-	}
 	start, began := withPort(t, t.GetServer().GetStart()), time.Now()
 	s.inform("starting the server of %s: %q", t.GetName(), start)
+	guard, err := s.guard(ctx, t)
+	if err != nil {
+		return fmt.Errorf("it was not started: %w", err)
+	}
+	if t.GetServer().GetOn() != "" {
+		start = quoted(start...)
+	}
 	log := filepath.Join(s.dir, strings.NewReplacer("/", "_", ":", "_", " ", "_").Replace(t.GetName())+".log")
-	if s.engine, err = engine.Start(start, env, log, grace); err != nil {
+	if s.engine, err = engine.Start(guard, start, envOf(t), log); err != nil {
 		s.engine = nil
 		return fmt.Errorf("it was not started: %w", err)
 	}
@@ -217,6 +228,59 @@ func (s *servers) start(ctx context.Context, t *spatev1.Target) (err error) {
 		s.inform("the server of %s is ready after %s", t.GetName(), words.Span(time.Since(began).Seconds()))
 	}
 	return err
+}
+
+// guard returns what starts the guard of a target's server: here, or by ssh on its host, to which the program is copied
+// first.
+func (s *servers) guard(ctx context.Context, t *spatev1.Target) ([]string, error) {
+	on := t.GetServer().GetOn()
+	if on == "" {
+		program, err := os.Executable()
+		return engine.Guarded(program, grace), err
+	}
+	if s.program[on] == "" {
+		program, hash, err := ownProgram()
+		if err != nil {
+			return nil, err
+		}
+		h, hosts := &remoteHost{name: "server", login: on}, &remoteHosts{logs: io.Discard, id: "server-" + hash}
+		if err := hosts.prepare(ctx, h, s.version, hash, program); err != nil {
+			return nil, errors.New(strings.TrimPrefix(err.Error(), "--")) // there it is a flag
+		}
+		s.program[on] = h.program
+	}
+	return slices.Concat(ssh(on), []string{"env"}, quoted(envOf(t)...), quoted(engine.Guarded(s.program[on], grace)...)), nil
+}
+
+// envOf returns the environment of a server's commands, NAME=VALUE.
+func envOf(t *spatev1.Target) (env []string) {
+	for name, value := range t.GetServer().GetEnv() {
+		env = append(env, name+"="+value)
+	}
+	return env
+}
+
+// onHost returns a command of a target's server as this machine runs it: by ssh, if the server is on another one.
+func onHost(t *spatev1.Target, argv []string) []string {
+	on := t.GetServer().GetOn()
+	if argv = withPort(t, argv); on == "" || len(argv) == 0 {
+		return argv
+	}
+	return slices.Concat(ssh(on), []string{"env"}, quoted(envOf(t)...), quoted(argv...))
+}
+
+// reset makes the server forget what it has cached.
+func (s *servers) reset(ctx context.Context, t *spatev1.Target) error {
+	path := t.GetServer().GetResetPost()
+	if path == "" {
+		return s.engine.Run(ctx, onHost(t, t.GetServer().GetReset_()))
+	}
+	client, err := clientOf(t, s.secrets, t.GetConnectTimeout().AsDuration())
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return client.Post(ctx, path)
 }
 
 // addressOf returns where a target's server serves: at its first endpoint, whatever the path of that.

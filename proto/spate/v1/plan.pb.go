@@ -941,8 +941,13 @@ type Server struct {
 	// What happens if the server does not start. "skip": the stages of its target are left out. "fail": the run ends.
 	// Default "skip".
 	OnStartFailure string `protobuf:"bytes,5,opt,name=on_start_failure,json=onStartFailure,proto3" json:"on_start_failure,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// In place of `reset`: path that is asked by POST, from the root of the first endpoint: "/reset_prefix_cache".
+	ResetPost string `protobuf:"bytes,6,opt,name=reset_post,json=resetPost,proto3" json:"reset_post,omitempty"`
+	// Machine that runs the commands, by ssh: [USER@]HOST. Default: that of `spate run`. The program is copied to it, as
+	// by --on.
+	On            string `protobuf:"bytes,7,opt,name=on,proto3" json:"on,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Server) Reset() {
@@ -1006,6 +1011,20 @@ func (x *Server) GetStop() []string {
 func (x *Server) GetOnStartFailure() string {
 	if x != nil {
 		return x.OnStartFailure
+	}
+	return ""
+}
+
+func (x *Server) GetResetPost() string {
+	if x != nil {
+		return x.ResetPost
+	}
+	return ""
+}
+
+func (x *Server) GetOn() string {
+	if x != nil {
+		return x.On
 	}
 	return ""
 }
@@ -5848,13 +5867,18 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\t\n" +
-	"\a_stream\"\xa4\x02\n" +
+	"\a_stream\"\xf6\x03\n" +
 	"\x06Server\x12\x1f\n" +
 	"\x05start\x18\x01 \x03(\tB\t\xbaH\x06\x92\x01\x03\x10\x80\bR\x05start\x126\n" +
-	"\x03env\x18\x02 \x03(\v2\x19.spate.v1.Server.EnvEntryB\t\xbaH\x06\x9a\x01\x03\x10\x80\x02R\x03env\x12\x1f\n" +
-	"\x05reset\x18\x03 \x03(\tB\t\xbaH\x06\x92\x01\x03\x10\x80\bR\x05reset\x12\x1d\n" +
+	"\x03env\x18\x02 \x03(\v2\x19.spate.v1.Server.EnvEntryB\t\xbaH\x06\x9a\x01\x03\x10\x80\x02R\x03env\x12/\n" +
+	"\x05reset\x18\x03 \x03(\tB\x19\xbaH\x06\x92\x01\x03\x10\x80\b\xb2\x9d\"\f\n" +
+	"\n" +
+	"reset_postR\x05reset\x12\x1d\n" +
 	"\x04stop\x18\x04 \x03(\tB\t\xbaH\x06\x92\x01\x03\x10\x80\bR\x04stop\x12>\n" +
-	"\x10on_start_failure\x18\x05 \x01(\tB\x14\xbaH\x11\xd8\x01\x01r\fR\x04skipR\x04failR\x0eonStartFailure\x1a6\n" +
+	"\x10on_start_failure\x18\x05 \x01(\tB\x14\xbaH\x11\xd8\x01\x01r\fR\x04skipR\x04failR\x0eonStartFailure\x12d\n" +
+	"\n" +
+	"reset_post\x18\x06 \x01(\tBE\xbaH\f\xd8\x01\x01r\a\x18\x80\b2\x02^/\xa2\x9d\"2must start with /, for example /reset_prefix_cacheR\tresetPost\x12Z\n" +
+	"\x02on\x18\a \x01(\tBJ\xbaH0\xd8\x01\x01r+\x18\xfd\x012&^[A-Za-z0-9_\\[][A-Za-z0-9_.@:%\\[\\]-]*$\xa2\x9d\"\x13must be [USER@]HOSTR\x02on\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\t\xa2\x9d\"\x05start\"\xca\x01\n" +
