@@ -17,8 +17,12 @@ func group() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// adopt makes this process the parent of what its children leave behind.
-func adopt() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) } // an old kernel has no such thing
+// adopt makes this process the parent of what its children leave behind. What this thread starts has no real-time
+// priority, which is for those that measure an engine.
+func adopt() {
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // an old kernel has no such thing
+	_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL}, 0)
+}
 
 // killOrphans kills what the command has left behind, until nothing of it is left, or for some ten seconds.
 func killOrphans() {
