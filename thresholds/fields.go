@@ -65,6 +65,23 @@ func (f field) read(r *record) (value, bool) {
 	return f.scalar(v), true
 }
 
+// Number returns a number of a stage, or of a part of its mixture, by its name in results.json. Nil: it is not known.
+func Number[R results.StageResult | results.PartResult](r *R, name string) *float64 {
+	names := ofStage
+	if _, part := any(r).(*results.PartResult); part {
+		names = ofPart
+	}
+	f, found := names.find(name)
+	if !found {
+		panic("thresholds: there is no field " + name)
+	}
+	v, known := f.read(&record{reflect.ValueOf(r).Elem()})
+	if !known {
+		return nil
+	}
+	return &v.number
+}
+
 func (f field) scalar(v reflect.Value) value {
 	switch {
 	case f.key != "": // A class of errors that is not in the map did not occur.

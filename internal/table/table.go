@@ -44,6 +44,10 @@ type Column struct {
 	Digits int
 	// Compared columns have a ratio to the baseline beside each number.
 	Compared bool
+	// Field is the name in results.json of the column's number, for those who fill the table. Percent says that it is a
+	// share which is shown in percent.
+	Field   string
+	Percent bool
 }
 
 // Row is a row of a table.

@@ -16,17 +16,7 @@ import (
 // Frontiers returns a table of throughput against latency: for each frontier a row for each of its stages, by load. The
 // table has no rows if the run has no frontiers.
 func Frontiers(r *results.Result) *table.Table {
-	t := &table.Table{Columns: []table.Column{
-		{Key: "target", Words: true}, {Key: "workload", Words: true}, {Key: "latency", Words: true},
-		{Key: "unit", Words: true}, {Key: "stage"}, {Key: "load"},
-		{Key: "load_words", Header: "Load", Label: true, Words: true}, {Key: "verdict", Words: true},
-		{Key: "request_throughput", Header: "Requests/s", Digits: 2},
-		{Key: "output_token_throughput", Header: "Output tok/s", Digits: 2},
-		{Key: "latency_ms", Header: "Latency (ms)", Digits: 2},
-		{Key: "goodput", Header: "Good requests/s", Digits: 2}, {Key: "good_share", Digits: 4},
-		{Key: "pareto", Words: true}, {Key: "left_out", Words: true},
-		{Key: "answers", Header: "Point", Words: true},
-	}}
+	t := &table.Table{Columns: columnsOf("frontiers")}
 	for _, f := range r.Run.SeriesOf(loadpoint.Frontier) {
 		for _, p := range f.Points {
 			t.Rows = append(t.Rows, frontierRow(r, f, p))
@@ -84,7 +74,7 @@ func answersOf(f *results.SeriesResult, p results.SeriesPoint) (list []string) {
 	return list
 }
 
-// throughputs is how many of the first targetValues are throughputs and what they cost.
+// throughputs is how many of the first columns of targets are throughputs and what they cost.
 const throughputs = 4
 
 // Searches returns a table of the answers of searches: for each workload and question a row for each target, with
@@ -95,13 +85,7 @@ func Searches(r *results.Result, baseline string) (*table.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	columns := []table.Column{
-		{Key: "workload", Words: true}, {Key: "objectives", Words: true}, {Key: "unit", Words: true},
-		{Key: "target", Header: "Target", Label: true, Words: true}, {Key: "verdict", Words: true},
-		{Key: "converged", Words: true},
-		{Key: "highest_load", Header: "Highest load", Digits: 2, Compared: true},
-		{Key: "too_high", Header: "Too high", Digits: 2},
-	}
+	columns := columnsOf("searches")
 	for _, c := range targetColumns(r)[len(stageColumns("", "")):][:throughputs] {
 		if c.Header != "" {
 			c.Header += " there"
@@ -131,12 +115,7 @@ func Searches(r *results.Result, baseline string) (*table.Table, error) {
 // Choices returns a table of choices between targets: for each a row for each target, the best first. The table has no
 // rows if the run has none.
 func Choices(r *results.Result) *table.Table {
-	t := &table.Table{Columns: []table.Column{
-		{Key: "workload", Words: true}, {Key: "best", Words: true},
-		{Key: "target", Header: "Target", Label: true, Words: true}, {Key: "rounds", Header: "Rounds"},
-		{Key: "change_percent", Header: "Change (%)", Digits: 2}, {Key: "low_percent", Header: "Low", Digits: 2},
-		{Key: "high_percent", Header: "High", Digits: 2}, {Key: "reason", Header: "Dropped", Words: true},
-	}}
+	t := &table.Table{Columns: columnsOf("choices")}
 	for _, s := range r.Run.SeriesOf(loadpoint.Choice) {
 		for _, v := range s.Rivals {
 			row := table.Row{Heading: words.Printable(s.Workload + ": the best target by " + strings.ReplaceAll(s.Best, "_", " ")),

@@ -11,68 +11,20 @@ import (
 // VLLM returns a table with a row for each stage: the columns of vLLM's "Serving Benchmark Result", by its definitions,
 // as published comparisons put them side by side.
 func VLLM(r *results.Result) *table.Table {
-	t := &table.Table{Columns: slices.Concat(stageColumns("Load", "Backend/Setting"), []table.Column{
-		{Key: "successful_requests", Header: "Successful Requests"},
-		{Key: "duration_s", Header: "Duration (s)", Digits: 2},
-		{Key: "total_input_tokens", Header: "Total Input Tokens"},
-		{Key: "total_generated_tokens", Header: "Total Generated Tokens"},
-		{Key: "request_throughput", Header: "Req Throughput (req/s)", Digits: 2},
-		{Key: "output_token_throughput", Header: "Output Token Throughput (tok/s)", Digits: 2},
-		{Key: "total_token_throughput", Header: "Total Token Throughput (tok/s)", Digits: 2},
-	})}
-	for _, m := range vllmMetrics {
-		t.Columns = append(t.Columns,
-			table.Column{Key: "mean_" + m.key, Header: "Mean " + m.header, Digits: 2},
-			table.Column{Key: "median_" + m.key, Header: "Median " + m.header, Digits: 2},
-			table.Column{Key: "p99_" + m.key, Header: "P99 " + m.header, Digits: 2})
-	}
-	for _, group := range sameLoads(r) {
-		for _, s := range group {
-			t.Rows = append(t.Rows, marked(t.Columns, s, vllmRow(s)))
-		}
+	columns := columnsOf("vllm")
+	t := &table.Table{Columns: slices.Concat(stageColumns("Load", "Backend/Setting"), columns)}
+	for _, s := range slices.Concat(sameLoads(r)...) {
+		t.Rows = append(t.Rows, marked(t.Columns, s, newRow(s, s.Workload, cellsOf(s, columns)...)))
 	}
 	return explained(t)
 }
-
-// vllmMetrics are the metrics of the table.
-var vllmMetrics = []struct {
-	key, header string
-	of          func(*results.VLLM) *results.VLLMMetric
-}{
-	{"ttft_ms", "TTFT (ms)", func(v *results.VLLM) *results.VLLMMetric { return v.TTFT }},
-	{"tpot_ms", "TPOT (ms)", func(v *results.VLLM) *results.VLLMMetric { return v.TPOT }},
-	{"itl_ms", "ITL (ms)", func(v *results.VLLM) *results.VLLMMetric { return v.ITL }},
-}
-
-func vllmRow(s *results.StageResult) table.Row {
-	cells := []table.Cell{
-		table.Count(s.Requests.Completed), number(s.DurationS), knownCount(s.InputTokens), knownCount(s.OutputTokens),
-		number(s.RequestThroughput), number(s.OutputTokenThroughput), number(s.TotalTokenThroughput),
-	}
-	for _, m := range vllmMetrics {
-		v := m.of(&s.VLLM)
-		if v == nil {
-			cells = append(cells, table.Cell{}, table.Cell{}, table.Cell{})
-			continue
-		}
-		cells = append(cells, number(&v.Mean), number(&v.Median), number(&v.P99))
-	}
-	return newRow(s, s.Workload, cells...)
-}
-
-// Titles of GuideLLM's tables.
-const (
-	guideTokens     = "Request Token Statistics (Completed Requests)"
-	guideLatency    = "Request Latency Statistics (Completed Requests)"
-	guideThroughput = "Server Throughput Statistics (All Requests)"
-)
 
 // GuideLLM returns a table with a row for each stage: the columns of GuideLLM's console tables, by the definitions of
 // GuideLLM 0.8 (guidellm/schemas/base/request_stats.py and guidellm/benchmark/schemas/metrics.py). GuideLLM takes the
 // times of frames with text, weights its ITL and TPOT by tokens, and counts failed requests in throughputs. Where that
 // needs a distribution that results.json does not have, the number is not known.
 func GuideLLM(r *results.Result) *table.Table {
-	t := &table.Table{Columns: slices.Concat(stageColumns("Strategy", ""), guideColumns())}
+	t := &table.Table{Columns: slices.Concat(stageColumns("Strategy", ""), columnsOf("guidellm"))}
 	for i := range r.Stages {
 		s := &r.Stages[i]
 		var cells []table.Cell
@@ -84,34 +36,7 @@ func GuideLLM(r *results.Result) *table.Table {
 	return t
 }
 
-// guideColumns returns the columns of all tables, in the order of the values.
-func guideColumns() []table.Column {
-	var columns []table.Column
-	add := func(group, key, header string, stats ...string) {
-		names := map[string]string{"mean": "Mean", "mdn": "Mdn", "p95": "p95"}
-		for _, stat := range stats {
-			columns = append(columns, table.Column{Key: key + "_" + stat, Header: header + " " + names[stat], Group: group,
-				Digits: 1})
-		}
-	}
-	add(guideTokens, "input_tokens_per_request", "Input Tok Per Req", "mdn", "p95")
-	add(guideTokens, "output_tokens_per_request", "Output Tok Per Req", "mdn", "p95")
-	add(guideTokens, "total_tokens_per_request", "Total Tok Per Req", "mdn", "p95")
-	add(guideTokens, "stream_iterations_per_request", "Stream Iter Per Req", "mdn", "p95")
-	add(guideTokens, "output_tokens_per_iteration", "Output Tok Per Stream Iter", "mdn", "p95")
-	add(guideLatency, "request_latency_s", "Request Latency Sec", "mean", "mdn", "p95")
-	add(guideLatency, "ttft_ms", "TTFT ms", "mean", "mdn", "p95")
-	add(guideLatency, "ttfot_ms", "TTFOT ms", "mean", "mdn", "p95")
-	add(guideLatency, "itl_ms", "ITL ms", "mean", "mdn", "p95")
-	add(guideLatency, "tpot_ms", "TPOT ms", "mean", "mdn", "p95")
-	add(guideThroughput, "concurrency", "Requests Concurrency", "mdn", "mean")
-	add(guideThroughput, "requests_per_second", "Requests Per Sec", "mean")
-	add(guideThroughput, "input_tokens_per_second", "Input Tokens Per Sec", "mean")
-	add(guideThroughput, "output_tokens_per_second", "Output Tokens Per Sec", "mean")
-	add(guideThroughput, "tokens_per_second", "Total Tokens Per Sec", "mean")
-	return columns
-}
-
+// guideTokenValues returns the numbers of tokens, in the order of columns.txt.
 func guideTokenValues(s *results.StageResult) []*float64 {
 	isl, osl := s.ISL.Seen, s.OSL.Seen
 	values := []*float64{median(isl), p95(isl), median(osl), p95(osl)}
@@ -180,13 +105,7 @@ func guideThroughputValues(s *results.StageResult) []*float64 {
 // classes in aiperf/metrics/types). Where AIPerf needs a distribution that results.json does not have, the number is
 // not known. AIPerf takes the times of frames with text; a first token without text makes its TTFT unknown.
 func AIPerf(r *results.Result) *table.Table {
-	t := &table.Table{Columns: slices.Concat(stageColumns("", ""), []table.Column{
-		{Key: "metric", Header: "Metric", Label: true, Words: true},
-		{Key: "avg", Header: "avg", Digits: 2}, {Key: "min", Header: "min", Digits: 2},
-		{Key: "max", Header: "max", Digits: 2}, {Key: "p99", Header: "p99", Digits: 2},
-		{Key: "p90", Header: "p90", Digits: 2}, {Key: "p50", Header: "p50", Digits: 2},
-		{Key: "std", Header: "std", Digits: 2},
-	})}
+	t := &table.Table{Columns: slices.Concat(stageColumns("", ""), columnsOf("aiperf"))}
 	for i := range r.Stages {
 		s := &r.Stages[i]
 		for _, m := range aiperfRows(s) {

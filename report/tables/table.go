@@ -6,25 +6,72 @@
 package tables
 
 import (
+	"cmp"
+	_ "embed"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
+	"github.com/spate-load/spate/thresholds"
 )
 
 // Cells of words, and of numbers.
 var word, number = table.Word, table.Number
 
-// knownCount is table.Count for a number that may not be known.
-func knownCount[T uint32 | uint64](v *T) table.Cell {
-	if v == nil {
-		return table.Cell{}
+//go:embed columns.txt
+var columnsText string
+
+// columnsOf returns the columns of a section of columns.txt, which says what its lines mean.
+func columnsOf(section string) (columns []table.Column) {
+	_, text, _ := strings.Cut(columnsText, "\n["+section)
+	_, text, _ = strings.Cut(text, "]\n")
+	text, _, _ = strings.Cut(text, "\n[")
+	group := ""
+	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
+		if title, is := strings.CutPrefix(line, "= "); is {
+			group = title
+			continue
+		}
+		parts := append(strings.Split(line, "|"), "", "", "")
+		for i := range parts {
+			parts[i] = strings.TrimSpace(parts[i])
+		}
+		c := table.Column{Key: parts[0], Header: parts[1], Group: group, Field: cmp.Or(parts[3], numberOf(parts[0]))}
+		for property := range strings.FieldsSeq(parts[2]) {
+			switch property {
+			case "words":
+				c.Words = true
+			case "label":
+				c.Label = true
+			case "compared":
+				c.Compared = true
+			case "percent":
+				c.Percent = true
+			default:
+				c.Digits, _ = strconv.Atoi(property) // a test reads all sections
+			}
+		}
+		columns = append(columns, c)
 	}
-	return table.Count(*v)
+	return columns
+}
+
+// cellsOf returns the numbers of columns of a stage, or of a part of it.
+func cellsOf[R results.StageResult | results.PartResult](r *R, columns []table.Column) []table.Cell {
+	cells := make([]table.Cell, len(columns))
+	for i, c := range columns {
+		v := thresholds.Number(r, c.Field)
+		if v != nil && c.Percent {
+			*v *= 100
+		}
+		cells[i] = number(v)
+	}
+	return cells
 }
 
 // stageColumns returns the columns that say which stage a row is about. People see the load and the target if there

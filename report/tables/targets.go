@@ -143,22 +143,8 @@ func EconomyOf(r *results.Result, s *results.StageResult, t results.RunTarget) (
 }
 
 // targetValues are the columns of the table's numbers, found by results.StageResult.Number: rows of repeats have what
-// results.Repeats.Stage sets. New ones go last, because the table of searches shows the first ones.
-var targetValues = []table.Column{
-	{Key: "output_token_throughput", Header: "Output tok/s", Digits: 2, Compared: true},
-	{Key: "output_tokens_per_gpu", Header: "Output tok/s per GPU", Digits: 2, Compared: true},
-	{Key: "output_tokens_per_dollar", Header: "Output tokens per $", Compared: true},
-	{Key: "dollars_per_million_output_tokens", Header: "$ per million output tokens", Digits: 3, Compared: true},
-	{Key: "median_ttft_ms", Header: "Median TTFT (ms)", Digits: 2, Compared: true},
-	{Key: "median_tpot_ms", Header: "Median TPOT (ms)", Digits: 2, Compared: true},
-	{Key: "mean_ttft_ms", Header: "Mean TTFT (ms)", Digits: 2, Compared: true},
-	{Key: "mean_tpot_ms", Header: "Mean TPOT (ms)", Digits: 2, Compared: true},
-	{Key: "p99_ttft_ms", Header: "P99 TTFT (ms)", Digits: 2, Compared: true},
-	{Key: "p99_tpot_ms", Header: "P99 TPOT (ms)", Digits: 2, Compared: true},
-	{Key: "median_e2e_ms", Header: "Median E2E (ms)", Digits: 2, Compared: true},
-	{Key: "request_throughput", Header: "Requests/s", Digits: 2, Compared: true},
-	{Key: "total_token_throughput", Header: "Total tok/s", Digits: 2, Compared: true},
-}
+// results.Repeats.Stage sets.
+var targetValues = columnsOf("targets")
 
 // targetColumns returns the columns of the table. Those of GPUs and costs are for people only if a target has them.
 func targetColumns(r *results.Result) []table.Column {
@@ -188,7 +174,7 @@ func targetNumbers(r *results.Result, s *results.StageResult) []*float64 {
 	for _, c := range targetValues {
 		value, is := economy[c.Key]
 		if !is {
-			value = s.Number(numberOf(c.Key))
+			value = s.Number(c.Field)
 		}
 		values = append(values, value)
 	}
