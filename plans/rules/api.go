@@ -28,26 +28,22 @@ const (
 func (c *checker) api(path string, t *spatev1.Target, simulated bool) {
 	a, known := registry.Find(t.GetApi())
 	if !known {
-		c.wrong(path+".api", "must be one of "+strings.Join(registry.Names(), ", "))
+		c.wrong(path+".api", "must be one of %s", strings.Join(registry.Names(), ", "))
 		return
 	}
-	if simulated && a.Unsimulated {
-		c.wrong(path+".api", fmt.Sprintf("cannot be simulated: the simulator does not answer api: %s", a.Name))
-	}
+	c.refuse(simulated && a.Unsimulated, path+".api", "cannot be simulated: the simulator does not answer api: %s",
+		a.Name)
 	if at := path + ".prompts"; c.Has(at) {
 		_, takesIDs := a.Prompt(workload.TokenIDs)
 		switch {
 		case a.Chat():
-			c.wrong(at, fmt.Sprintf("does not work with api: %s, whose prompts are messages: leave it out", a.Name))
+			c.wrong(at, "does not work with api: %s, whose prompts are messages: leave it out", a.Name)
 		case t.GetPrompts() == defaults.PromptIDs && !takesIDs:
-			c.wrong(at, fmt.Sprintf("cannot be token_ids with api: %s, which takes text only", a.Name))
+			c.wrong(at, "cannot be token_ids with api: %s, which takes text only", a.Name)
 		}
 	}
-	if counts := t.GetTokenizer() == "server" || t.GetTokenizer() == "usage"; counts && a.Uncounted {
-		c.wrong(path+".tokenizer",
-			fmt.Sprintf("cannot be %s with api: %s, whose servers count no tokens: give words or file:PATH",
-				t.GetTokenizer(), a.Name))
-	}
+	c.refuse((t.GetTokenizer() == "server" || t.GetTokenizer() == "usage") && a.Uncounted, path+".tokenizer",
+		"cannot be %s with api: %s, whose servers count no tokens: give words or file:PATH", t.GetTokenizer(), a.Name)
 }
 
 // ownFields maps the body fields that Spate sets itself, with any API, to the reason why a plan cannot give them.
@@ -97,10 +93,10 @@ func (c *checker) options(path string, t *spatev1.Target) {
 			continue
 		}
 		if why := reserved[name]; why != "" {
-			c.wrong(at, fmt.Sprintf("cannot have %s: %s", name, why))
+			c.wrong(at, "cannot have %s: %s", name, why)
 		}
 		if problem := fieldProblem(name, given.GetStructValue().GetFields()[name]); problem != "" {
-			c.wrong(at, name+" "+problem)
+			c.wrong(at, "%s %s", name, problem)
 		}
 	}
 }
@@ -112,19 +108,15 @@ func (c *checker) body(path string, t *spatev1.Target) {
 	own, _ := fieldsOf(defaults.API(t))
 	for _, name := range slices.Sorted(maps.Keys(t.GetBody().GetFields())) {
 		at := path + "[" + strconv.Quote(name) + "]"
-		if secret.FieldName(name) {
-			c.wrong(at, "has the name of a secret, and plans are stored with results: "+
-				"send it by api_key or in a header, as env:NAME or file:PATH")
-		}
+		c.refuse(secret.FieldName(name), at, "has the name of a secret, and plans are stored with results: send it "+
+			"by api_key or in a header, as env:NAME or file:PATH")
 		if isNull(t.GetBody().GetFields()[name]) && name != "stream" && own[name] != workloadsPrompt {
 			continue // the field is left out
 		}
 		if why := own[name]; why != "" {
-			c.wrong(at, "cannot be given: "+why)
+			c.wrong(at, "cannot be given: %s", why)
 		}
-		if problem := fieldProblem(name, t.GetBody().GetFields()[name]); problem != "" {
-			c.wrong(at, problem)
-		}
+		c.problem(at, fieldProblem(name, t.GetBody().GetFields()[name]))
 	}
 	c.options(path, t)
 }
@@ -169,14 +161,8 @@ func (c *checker) template(path string, t *spatev1.Target, discover bool) {
 	}
 	c.templateBody(at, t, discover)
 	streams := s.GetStream() == registry.SSE || s.GetStream() == registry.Lines
-	if streams && s.GetText() == "" {
-		c.wrong(at+".stream", "needs text: without it no event has a token")
-	}
-	for _, field := range []string{"stream", "body", "prompts"} {
-		if c.Has(path + "." + field) {
-			c.wrong(path+"."+field, "does not work with api: template, whose template says it")
-		}
-	}
+	c.refuse(streams && s.GetText() == "", at+".stream", "needs text: without it no event has a token")
+	c.without(path, "does not work with api: template, whose template says it", "stream", "body", "prompts")
 }
 
 // templateBody checks what a template sends: a body, or a form.
@@ -190,9 +176,8 @@ func (c *checker) templateBody(path string, t *spatev1.Target, discover bool) {
 	case len(formed) > 0:
 		c.formFields(path, t, discover)
 	default:
-		if _, err := bodies.Template(body, t.GetModel()); err != nil {
-			c.wrong(path+".body", err.Error())
-		}
+		_, err := bodies.Template(body, t.GetModel())
+		c.problem(path+".body", err)
 	}
 }
 
@@ -200,19 +185,18 @@ func (c *checker) templateBody(path string, t *spatev1.Target, discover bool) {
 func (c *checker) formFields(path string, t *spatev1.Target, discover bool) {
 	found := len(c.found)
 	for _, name := range slices.Sorted(maps.Keys(t.GetTemplate().GetForm())) {
-		if _, err := bodies.FormField(name, t.GetTemplate().GetForm()[name], t.GetModel()); err != nil {
-			c.wrong(fmt.Sprintf("%s.form[%s]", path, strconv.Quote(name)), err.Error())
-		}
+		_, err := bodies.FormField(name, t.GetTemplate().GetForm()[name], t.GetModel())
+		c.problem(fmt.Sprintf("%s.form[%s]", path, strconv.Quote(name)), err)
 	}
 	for i, f := range t.GetTemplate().GetFiles() {
 		at := fmt.Sprintf("%s.files[%d]", path, i)
 		if _, err := base64.StdEncoding.DecodeString(f.GetContent()); err != nil {
-			c.wrong(at+".content", "must be Base64: "+err.Error())
+			c.wrong(at+".content", "must be Base64: %v", err)
 		} else if f.GetContent() == "" && f.GetPath() != "" && !discover {
-			c.wrong(at+".path", unread)
+			c.wrong(at+".path", "%s", unread)
 		}
 	}
 	if _, err := bodies.Form(defaults.Template(t).Form, t.GetModel()); err != nil && len(c.found) == found {
-		c.wrong(path+".form", err.Error())
+		c.wrong(path+".form", "%v", err)
 	}
 }

@@ -30,11 +30,11 @@ func (c *checker) asks(path string, w *spatev1.Workload, discover bool) {
 	switch {
 	case answer == nil:
 	case answer.GetSchema() == nil && answer.GetPath() != "" && !discover:
-		c.wrong(at+".path", unread)
+		c.wrong(at+".path", "%s", unread)
 	case answer.GetSchema() != nil:
 		if text, err := protojson.Marshal(answer.GetSchema()); err == nil {
 			if _, err := schema.Compile(string(text)); err != nil {
-				c.wrong(at+".schema", "is not a JSON Schema that answers can be checked by: "+err.Error())
+				c.wrong(at+".schema", "is not a JSON Schema that answers can be checked by: %v", err)
 			}
 		}
 	}
@@ -42,9 +42,7 @@ func (c *checker) asks(path string, w *spatev1.Workload, discover bool) {
 
 func (c *checker) tools(path string, t *spatev1.Tools, discover bool) {
 	if len(t.GetDefinitions()) == 0 {
-		if t.GetPath() != "" && !discover {
-			c.wrong(path+".path", unread)
-		}
+		c.refuse(t.GetPath() != "" && !discover, path+".path", "%s", unread)
 		return
 	}
 	var names []string
@@ -53,7 +51,7 @@ func (c *checker) tools(path string, t *spatev1.Tools, discover bool) {
 		if at := fmt.Sprintf("%s.definitions[%d]", path, i); name == "" {
 			c.wrong(at, "has no name: give {name: ..., description: ..., parameters: {type: object, ...}}")
 		} else if slices.Contains(names, name) {
-			c.wrong(at, fmt.Sprintf("the name %q is already used by another tool", name))
+			c.wrong(at, "the name %q is already used by another tool", name)
 		}
 		if name != "" {
 			names = append(names, name)
@@ -61,8 +59,8 @@ func (c *checker) tools(path string, t *spatev1.Tools, discover bool) {
 	}
 	words := []string{"", api.ChoiceAuto, api.ChoiceNone, api.ChoiceRequired}
 	if choice := t.GetChoice(); !slices.Contains(words, choice) && !slices.Contains(names, choice) {
-		c.wrong(path+".choice", fmt.Sprintf("must be auto, none, required or the name of a tool (%s), got %q",
-			strings.Join(names, ", "), choice))
+		c.wrong(path+".choice", "must be auto, none, required or the name of a tool (%s), got %q",
+			strings.Join(names, ", "), choice)
 	}
 }
 
@@ -108,7 +106,7 @@ func (c *checker) askForm(
 func (c *checker) saidTwice(at, path string, given *structpb.Struct, asks map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(asks)) {
 		if _, ok := given.GetFields()[name]; ok {
-			c.wrong(at+"["+strconv.Quote(name)+"]", "is also what "+path+" asks for: give it in one of them")
+			c.wrong(at+"["+strconv.Quote(name)+"]", "is also what %s asks for: give it in one of them", path)
 		}
 	}
 }
@@ -117,13 +115,12 @@ func (c *checker) saidTwice(at, path string, given *structpb.Struct, asks map[st
 func (c *checker) unsayable(path, target string, a *api.API, w *spatev1.Workload) bool {
 	found := len(c.found)
 	if w.GetTools() != nil && a.Tools == nil {
-		c.wrong(path+".tools", fmt.Sprintf("%s: api: %s has no tools", target, a.Name))
+		c.wrong(path+".tools", "%s: api: %s has no tools", target, a.Name)
 	} else if w.GetTools().GetChoice() == api.ChoiceNone && a.Tools.NoNone {
-		c.wrong(path+".tools.choice", fmt.Sprintf("%s: api: %s cannot forbid calls: leave the tools out", target, a.Name))
+		c.wrong(path+".tools.choice", "%s: api: %s cannot forbid calls: leave the tools out", target, a.Name)
 	}
-	if w.GetAnswer() != nil && a.Demand == nil {
-		c.wrong(path+".answer", fmt.Sprintf("%s: api: %s has no field for the form of an answer", target, a.Name))
-	}
+	c.refuse(w.GetAnswer() != nil && a.Demand == nil, path+".answer",
+		"%s: api: %s has no field for the form of an answer", target, a.Name)
 	return len(c.found) > found
 }
 
@@ -144,17 +141,14 @@ func (c *checker) forms(p *spatev1.Plan) {
 // here.
 func (c *checker) form(path, target string, t *spatev1.Target, w *spatev1.Workload) {
 	a, texts := defaults.API(t), path+"."+content.Kind(w)
-	if at := texts + ".texts"; c.Has(at) && !a.NoOutput {
-		c.wrong(at, fmt.Sprintf("%s of api: %s: only embeddings, rerank and score take several texts", target, a.Name))
-	}
-	if a.NoOutput && content.PlaysSessions(w) {
-		c.wrong(path, fmt.Sprintf("%s: api: %s has no answers that a conversation could continue", target, a.Name))
-	}
-	if w.GetRandom().GetImages() != nil && a.Name != registry.Chat.Name {
-		c.wrong(path+".random.images", fmt.Sprintf("%s of api: %s: only chat takes them", target, a.Name))
-	}
+	c.refuse(c.Has(texts+".texts") && !a.NoOutput, texts+".texts",
+		"%s of api: %s: only embeddings, rerank and score take several texts", target, a.Name)
+	c.refuse(a.NoOutput && content.PlaysSessions(w), path,
+		"%s: api: %s has no answers that a conversation could continue", target, a.Name)
+	c.refuse(w.GetRandom().GetImages() != nil && a.Name != registry.Chat.Name, path+".random.images",
+		"%s of api: %s: only chat takes them", target, a.Name)
 	if why := textAlone(w); why != "" && defaults.SendsTokenIDs(t) {
-		c.wrong(path, fmt.Sprintf("%s, whose prompts are token ids: %s", target, why))
+		c.wrong(path, "%s, whose prompts are token ids: %s", target, why)
 	}
 }
 

@@ -56,8 +56,7 @@ func (c *checker) loadKind(path string) string {
 		return ""
 	case len(given) > 1:
 		for _, more := range given[1:] {
-			c.wrong(path+"."+more, fmt.Sprintf("give %s or %s, not both: list a second load for the other",
-				given[0], more))
+			c.wrong(path+"."+more, "give %s or %s, not both: list a second load for the other", given[0], more)
 		}
 		return ""
 	case varies(given[0]) && c.Has(path+"."+given[0]+".rate"):
@@ -101,15 +100,11 @@ func (c *checker) companions(path, kind string, l *spatev1.Load) {
 		return
 	}
 	for _, r := range companions {
-		if at := path + "." + r.field; c.Has(at) && r.refuses(kind) {
-			c.wrong(at, r.why)
-		}
+		c.refuse(c.Has(path+"."+r.field) && r.refuses(kind), path+"."+r.field, "%s", r.why)
 	}
 	steady, stagger := l.GetWarmup().GetUntilSteady(), l.GetStagger()
-	if closedLoop(kind) && steady != nil && stagger != nil && stagger.AsDuration() >= steady.AsDuration() {
-		c.wrong(path+".stagger", fmt.Sprintf("must be shorter than warmup.until_steady (%s), which it is a part of",
-			steady.AsDuration()))
-	}
+	c.refuse(closedLoop(kind) && steady != nil && stagger != nil && stagger.AsDuration() >= steady.AsDuration(),
+		path+".stagger", "must be shorter than warmup.until_steady (%s), which it is a part of", steady.AsDuration())
 	c.burstiness(path, l)
 }
 
@@ -126,9 +121,7 @@ func (c *checker) burstiness(path string, l *spatev1.Load) {
 func (c *checker) end(path, kind string, l *spatev1.Load) {
 	ends := c.Given(path, "requests", "requests_per_concurrency", "sessions", "duration")
 	if hasPhases(kind) {
-		for _, field := range ends {
-			c.wrong(path+"."+field, fmt.Sprintf("does not work with %s: the stage ends with the last phase", kind))
-		}
+		c.without(path, fmt.Sprintf("does not work with %s: the stage ends with the last phase", kind), ends...)
 		return
 	}
 	c.counted(path, kind, ends)
@@ -137,24 +130,21 @@ func (c *checker) end(path, kind string, l *spatev1.Load) {
 			"requests", "requests_per_concurrency", "sessions", "duration")
 	}
 	most := slices.Max(append([]uint32{0}, loadpoint.Concurrencies(l)...))
-	if uint64(most)*min(l.GetRequestsPerConcurrency(), maxPerConcurrency) > maxRequests {
-		c.wrong(path+".requests_per_concurrency", fmt.Sprintf("times a concurrency of %d must be at most %d requests",
-			most, maxRequests))
-	}
+	c.refuse(uint64(most)*min(l.GetRequestsPerConcurrency(), maxPerConcurrency) > maxRequests,
+		path+".requests_per_concurrency", "times a concurrency of %d must be at most %d requests", most, maxRequests)
 }
 
 // counted checks the ends that are numbers of requests or sessions.
 func (c *checker) counted(path, kind string, ends []string) {
 	counts := slices.DeleteFunc(slices.Clone(ends), func(field string) bool { return field == "duration" })
 	for _, more := range counts[min(1, len(counts)):] {
-		c.wrong(path+"."+more, fmt.Sprintf("give %s or %s, not both", counts[0], more))
+		c.wrong(path+"."+more, "give %s or %s, not both", counts[0], more)
 	}
 	at, templates := path+".requests_per_concurrency", c.Given(path, "sweep", "search", "frontier")
 	switch {
 	case kind == "" || len(counts) != 1 || !c.Has(at):
 	case len(templates) > 0:
-		c.wrong(at, fmt.Sprintf("does not work with %s: give requests or duration, the end of each of its stages",
-			templates[0]))
+		c.wrong(at, "does not work with %s: give requests or duration, the end of each of its stages", templates[0])
 	case !closedLoop(kind):
 		c.wrong(at, "works only with concurrency: with rate give requests or duration")
 	}
@@ -167,18 +157,15 @@ func (c *checker) warmup(path, kind string, l *spatev1.Load) {
 	if !hasPhases(kind) {
 		return
 	}
-	if c.Has(steady) {
-		c.wrong(steady, fmt.Sprintf("does not work with %s: a load that changes is never steady", kind))
-	}
+	c.refuse(c.Has(steady), steady, "does not work with %s: a load that changes is never steady", kind)
 	warm, cool, whole := l.GetWarmup().GetDuration().AsDuration(), l.GetCooldown().AsDuration(), loadpoint.PhasesTime(l)
 	switch {
 	case whole <= 0: // Reported elsewhere.
 	case warm >= whole:
-		c.wrong(at+".duration", fmt.Sprintf("must be shorter than the phases together (%s): it is a part of them",
-			whole))
+		c.wrong(at+".duration", "must be shorter than the phases together (%s): it is a part of them", whole)
 	case warm+cool >= whole && cool > 0:
-		c.wrong(path+".cooldown", fmt.Sprintf("must leave a measured part of the phases (%s together): it is their last part",
-			whole))
+		c.wrong(path+".cooldown", "must leave a measured part of the phases (%s together): it is their last part",
+			whole)
 	}
 }
 
@@ -186,9 +173,8 @@ func (c *checker) warmup(path, kind string, l *spatev1.Load) {
 func (c *checker) aborts(path string, l *spatev1.Load) {
 	limit, warm := l.GetAbort().GetDuration(),
 		max(l.GetWarmup().GetDuration().AsDuration(), l.GetStagger().AsDuration())
-	if limit != nil && warm > 0 && limit.AsDuration() <= warm {
-		c.wrong(path+".duration", fmt.Sprintf("must be longer than the warm-up (%s), which it includes", warm))
-	}
+	c.refuse(limit != nil && warm > 0 && limit.AsDuration() <= warm, path+".duration",
+		"must be longer than the warm-up (%s), which it includes", warm)
 }
 
 // interval checks a range of load points. whole: the values are concurrencies.
@@ -208,13 +194,11 @@ func (c *checker) between(path string, r *spatev1.Range) {
 	case c.Has(path+".step") && r.GetStep() <= 0 || c.Has(path+".factor") && r.GetFactor() <= 1: // The schema's rules report it.
 		return
 	case c.Has(path+".points") && r.GetPoints() < 2 && r.GetFrom() < r.GetTo():
-		c.wrong(path+".points", fmt.Sprintf("must be at least 2: both ends are part of the range, got %d",
-			r.GetPoints()))
+		c.wrong(path+".points", "must be at least 2: both ends are part of the range, got %d", r.GetPoints())
 	}
 	for _, way := range c.Given(path, "step", "factor") {
-		if len(loadpoint.RangeValues(r)) > loadpoint.MaxValues {
-			c.wrong(path+"."+way, fmt.Sprintf("makes more than %d values: make it larger", loadpoint.MaxValues))
-		}
+		c.refuse(len(loadpoint.RangeValues(r)) > loadpoint.MaxValues, path+"."+way,
+			"makes more than %d values: make it larger", loadpoint.MaxValues)
 	}
 }
 
@@ -223,12 +207,8 @@ func (c *checker) ordered(path string, from, to float64, whole, inOrder bool, wa
 	if from <= 0 || to <= 0 {
 		return
 	}
-	if whole && from < 1 {
-		c.wrong(path+".from", "must be at least 1: it is a concurrency, got "+loadpoint.Number(from))
-	}
-	if !inOrder {
-		c.wrong(path+".to", fmt.Sprintf("%s from (%s), got %s", want, loadpoint.Number(from), loadpoint.Number(to)))
-	}
+	c.refuse(whole && from < 1, path+".from", "must be at least 1: it is a concurrency, got %s", loadpoint.Number(from))
+	c.refuse(!inOrder, path+".to", "%s from (%s), got %s", want, loadpoint.Number(from), loadpoint.Number(to))
 }
 
 // phases checks the single phases of a load.
@@ -285,12 +265,10 @@ func (c *checker) choose(path string, l *spatev1.Load, p *spatev1.Plan) {
 	case p.GetOrder() == "target":
 		c.wrong(path, "does not work with order: target: each round runs the targets in turns")
 	}
-	if best == "goodput" && !c.Has("slo") && !ownLimits(p, l) {
-		c.wrong(path+".best", "needs the plan's slo: give slo: {ttft: ...} or other parts of it")
-	}
-	if at := path + ".percentile"; c.Has(at) && loadpoint.IsThroughput(best) {
-		c.wrong(at, "works only with a latency: give best: ttft or another one")
-	}
+	c.refuse(best == "goodput" && !c.Has("slo") && !ownLimits(p, l), path+".best",
+		"needs the plan's slo: give slo: {ttft: ...} or other parts of it")
+	c.refuse(c.Has(path+".percentile") && loadpoint.IsThroughput(best), path+".percentile",
+		"works only with a latency: give best: ttft or another one")
 	c.objectives(path+".within", l.GetChoose().GetWithin())
 }
 
@@ -301,7 +279,7 @@ func (c *checker) objectives(keep string, o *spatev1.Objectives) {
 		key := fmt.Sprint(l.GetMetric(), " ", l.GetPercentile())
 		if first, again := seen[key]; again {
 			c.wrong(fmt.Sprintf("%s.latencies[%d]", keep, i),
-				fmt.Sprintf("limits the same percentile as latencies[%d]: keep the lower limit", first))
+				"limits the same percentile as latencies[%d]: keep the lower limit", first)
 		} else {
 			seen[key] = i
 		}
@@ -314,8 +292,7 @@ func (c *checker) searchBounds(path string, b *spatev1.Bounds, whole bool) {
 	}
 	c.ordered(path, b.GetFrom(), b.GetTo(), whole, b.GetTo() > b.GetFrom(), "must be greater than")
 	for field, v := range map[string]float64{".from": b.GetFrom(), ".to": b.GetTo()} {
-		if whole && v >= 1 && v != math.Trunc(v) {
-			c.wrong(path+field, "must be a whole number: it is a concurrency, got "+loadpoint.Number(v))
-		}
+		c.refuse(whole && v >= 1 && v != math.Trunc(v), path+field,
+			"must be a whole number: it is a concurrency, got %s", loadpoint.Number(v))
 	}
 }

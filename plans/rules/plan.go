@@ -27,7 +27,7 @@ func (c *checker) plan(p *spatev1.Plan, opts Options) {
 		c.unique(targets, "target", path, i, t.GetName())
 		c.target(path, t, p.GetSimulation() != nil, opts.Discover)
 		if t.GetBaseline() && baseline >= 0 {
-			c.wrong(path+".baseline", fmt.Sprintf("targets[%d] is the baseline already: mark only one target", baseline))
+			c.wrong(path+".baseline", "targets[%d] is the baseline already: mark only one target", baseline)
 		} else if t.GetBaseline() {
 			baseline = i
 		}
@@ -69,8 +69,8 @@ func (c *checker) unique(seen map[string]int, what, path string, index int, name
 	if !again {
 		seen[name] = index
 	} else if name != "" {
-		c.wrong(path+".name", fmt.Sprintf("the name %q is already used by %ss[%d]: give each %s its own name",
-			name, what, first, what))
+		c.wrong(path+".name", "the name %q is already used by %ss[%d]: give each %s its own name", name, what, first,
+			what)
 	}
 }
 
@@ -79,9 +79,8 @@ func (c *checker) goals(p *spatev1.Plan) {
 	for i, l := range p.GetLoads() {
 		c.choose(fmt.Sprintf("loads[%d].choose", i), l, p)
 		for path, keep := range keeps(fmt.Sprintf("loads[%d]", i), l) {
-			if at := path + ".goodput"; c.Has(at) && !c.Has("slo") && !ownLimits(p, l) {
-				c.wrong(at, "needs the plan's slo: give slo: {ttft: ...} or other parts of it")
-			}
+			c.refuse(c.Has(path+".goodput") && !c.Has("slo") && !ownLimits(p, l), path+".goodput",
+				"needs the plan's slo: give slo: {ttft: ...} or other parts of it")
 			if keep.GetEachPart() {
 				c.unfit(path+".each_part", l, p.GetWorkloads(),
 					func(w *spatev1.Workload) bool { return w.GetMix() == nil }, "is not a mixture and has no parts")
@@ -135,12 +134,10 @@ func isTrace(w *spatev1.Workload) bool { return content.Trace(w) != nil }
 func (c *checker) replayedParts(path, load string, parts []*spatev1.Part) {
 	for i, part := range parts {
 		at := fmt.Sprintf("%s.mix.parts[%d]", path, i)
-		if !isTrace(part.GetWorkload()) && part.GetWorkload().GetContent() != nil {
-			c.wrong(at+".workload", "has no times to replay, and "+load+" replays all parts of its mixture: use only traces")
-		}
-		if part.GetWeight() != parts[0].GetWeight() {
-			c.wrong(at+".weight", load+" replays each part at the times of its own trace: give all parts the same weight")
-		}
+		c.refuse(!isTrace(part.GetWorkload()) && part.GetWorkload().GetContent() != nil, at+".workload",
+			"has no times to replay, and %s replays all parts of its mixture: use only traces", load)
+		c.refuse(part.GetWeight() != parts[0].GetWeight(), at+".weight",
+			"%s replays each part at the times of its own trace: give all parts the same weight", load)
 	}
 }
 
@@ -174,14 +171,12 @@ func (c *checker) unused(p *spatev1.Plan) {
 	const message = "no load runs the %[1]s %[2]q: add it to a load's %[1]ss, or remove it"
 	targets, workloads := names(p)
 	for i, name := range targets {
-		if !slices.ContainsFunc(p.GetLoads(), func(l *spatev1.Load) bool { return loadpoint.IsForTarget(l, name) }) {
-			c.wrong(fmt.Sprintf("targets[%d]", i), fmt.Sprintf(message, "target", name))
-		}
+		of := func(l *spatev1.Load) bool { return loadpoint.IsForTarget(l, name) }
+		c.refuse(!slices.ContainsFunc(p.GetLoads(), of), fmt.Sprintf("targets[%d]", i), message, "target", name)
 	}
 	for i, name := range workloads {
-		if !slices.ContainsFunc(p.GetLoads(), func(l *spatev1.Load) bool { return loadpoint.IsFor(l, name) }) {
-			c.wrong(fmt.Sprintf("workloads[%d]", i), fmt.Sprintf(message, "workload", name))
-		}
+		of := func(l *spatev1.Load) bool { return loadpoint.IsFor(l, name) }
+		c.refuse(!slices.ContainsFunc(p.GetLoads(), of), fmt.Sprintf("workloads[%d]", i), message, "workload", name)
 	}
 }
 
@@ -213,12 +208,12 @@ func (c *checker) unfit(
 	const most = 3
 	switch n := len(names); {
 	case n > most:
-		c.wrong(path, fmt.Sprintf("does not work with %s and %d more workloads: each %s",
-			strings.Join(names[:most], ", "), n-most, why))
+		c.wrong(path, "does not work with %s and %d more workloads: each %s", strings.Join(names[:most], ", "), n-most,
+			why)
 	case n > 1:
-		c.wrong(path, fmt.Sprintf("does not work with the workloads %s: each %s", strings.Join(names, ", "), why))
+		c.wrong(path, "does not work with the workloads %s: each %s", strings.Join(names, ", "), why)
 	case n == 1:
-		c.wrong(path, fmt.Sprintf("does not work with the workload %s, which %s", names[0], why))
+		c.wrong(path, "does not work with the workload %s, which %s", names[0], why)
 	}
 }
 
@@ -251,7 +246,7 @@ func (c *checker) distinct(seen map[string][]place, path string, l *spatev1.Load
 		for _, w := range workloads {
 			cell := w + "\n" + key
 			if first := slices.IndexFunc(seen[cell], shared); first >= 0 {
-				c.wrong(at, fmt.Sprintf(message, seen[cell][first].at))
+				c.wrong(at, message, seen[cell][first].at)
 				break
 			}
 			found[cell] = at
@@ -275,21 +270,18 @@ func (c *checker) size(p *spatev1.Plan, most int) {
 		targets, workloads := own(l, p)
 		stages += len(targets) * len(workloads) * loadpoint.MostStages(l)
 	}
-	if stages > most {
-		c.wrong("loads", fmt.Sprintf(
-			"the targets with their workloads and loads are %d stages, more than the limit of %d: split the plan", stages, most))
-	}
+	c.refuse(stages > most, "loads",
+		"the targets with their workloads and loads are %d stages, more than the limit of %d: split the plan", stages,
+		most)
 }
 
 // regions checks that a plan with regions names some, and that agents can have those names.
 func (c *checker) regions(p *spatev1.Plan) {
-	if c.Has("regions") && len(p.GetRegions()) == 0 {
-		c.wrong("regions", "is empty: name regions and their shares, {eu: 0.6, us: 0.4}, or leave it out")
-	}
+	c.refuse(c.Has("regions") && len(p.GetRegions()) == 0, "regions",
+		"is empty: name regions and their shares, {eu: 0.6, us: 0.4}, or leave it out")
 	for name := range p.GetRegions() {
-		if err := naming.CheckRegion(name); err != nil &&
-			utf8.RuneCountInString(name) <= naming.MaxRegion { // the schema's rule reports longer names
-			c.wrong("regions["+strconv.Quote(name)+"]", err.Error())
+		if utf8.RuneCountInString(name) <= naming.MaxRegion { // the schema's rule reports longer names
+			c.problem("regions["+strconv.Quote(name)+"]", naming.CheckRegion(name))
 		}
 	}
 }
@@ -299,16 +291,12 @@ func (c *checker) agents(p *spatev1.Plan) {
 	const labels, count = "agents.labels", "agents.count"
 	s := p.GetAgents()
 	for _, name := range slices.Sorted(maps.Keys(s.GetLabels())) {
-		if err := naming.CheckLabel(name, s.GetLabels()[name]); err != nil {
-			c.wrong(labels+"["+strconv.Quote(name)+"]", err.Error())
-		}
+		c.problem(labels+"["+strconv.Quote(name)+"]", naming.CheckLabel(name, s.GetLabels()[name]))
 	}
-	if len(p.GetRegions()) > 0 && s.GetLabels()[naming.RegionLabel] != "" {
-		c.wrong(labels+"["+strconv.Quote(naming.RegionLabel)+"]", "regions say already which regions take part: give one of the two")
-	}
-	if n := len(p.GetRegions()); s.GetCount() > 0 && int(s.GetCount()) < n {
-		c.wrong(count, fmt.Sprintf("must be at least the number of regions, %d, got %d", n, s.GetCount()))
-	}
+	c.refuse(len(p.GetRegions()) > 0 && s.GetLabels()[naming.RegionLabel] != "",
+		labels+"["+strconv.Quote(naming.RegionLabel)+"]", "regions say already which regions take part: give one of the two")
+	c.refuse(s.GetCount() > 0 && int(s.GetCount()) < len(p.GetRegions()), count,
+		"must be at least the number of regions, %d, got %d", len(p.GetRegions()), s.GetCount())
 }
 
 // Options are what the rules depend on besides the plan.
@@ -333,8 +321,29 @@ type checker struct {
 }
 
 // wrong adds a finding about a value.
-func (c *checker) wrong(path, message string) {
-	c.keep(document.Finding{Path: path, Message: message})
+func (c *checker) wrong(path, format string, args ...any) {
+	c.keep(document.Finding{Path: path, Message: fmt.Sprintf(format, args...)})
+}
+
+// refuse adds a finding if a value is wrong.
+func (c *checker) refuse(wrong bool, path, format string, args ...any) {
+	if wrong {
+		c.wrong(path, format, args...)
+	}
+}
+
+// problem adds a finding if there is one: a message, or an error.
+func (c *checker) problem(path string, problem any) {
+	if problem != nil && problem != "" {
+		c.wrong(path, "%v", problem)
+	}
+}
+
+// without refuses each of the fields that a message has.
+func (c *checker) without(path, why string, fields ...string) {
+	for _, field := range c.Given(path, fields...) {
+		c.wrong(path+"."+field, "%s", why)
+	}
 }
 
 // absent adds a finding about a message that needs one of the fields in cures.

@@ -67,8 +67,8 @@ func (c *checker) server(path string, t *spatev1.Target, simulation, discover bo
 	case !endpoints && t.GetServer().GetOn() != "":
 		c.wrong(path+".server.on", "is another machine: give the endpoints at which its server is reached")
 	case !endpoints && !strings.Contains(strings.Join(t.GetServer().GetStart(), " "), "{port}"):
-		c.wrong(path+".server", "has no {port} in start, and the target no endpoints: give start: [vllm, serve, MODEL, --port, "+
-			"\"{port}\"], or the endpoints at which it serves")
+		c.wrong(path+".server", "has no {port} in start, and the target no endpoints: give start: [vllm, serve, "+
+			"MODEL, --port, \"{port}\"], or the endpoints at which it serves")
 	case !endpoints && !simulation && !discover:
 		c.absent(path, "has no endpoints: spate run chooses a port for its server", "endpoints")
 	}
@@ -79,13 +79,11 @@ func (c *checker) endpoints(path string, t *spatev1.Target) {
 	for i, text := range t.GetEndpoints() {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		if problem := endpointProblem(text, defaults.API(t)); problem != "" {
-			c.wrong(at, problem)
+			c.wrong(at, "%s", problem)
 			continue
 		}
 		base := naming.BaseURL(text)
-		if seen[base] {
-			c.wrong(at, "is listed twice: a trailing slash or /v1 does not matter")
-		}
+		c.refuse(seen[base], at, "is listed twice: a trailing slash or /v1 does not matter")
 		seen[base] = true
 	}
 }
@@ -156,40 +154,30 @@ func (c *checker) connection(path string, t *spatev1.Target) {
 func (c *checker) waits(target string, t *spatev1.Target) {
 	for field, limit := range map[string]*durationpb.Duration{"first_token_timeout": t.GetFirstTokenTimeout(),
 		"gap_timeout": t.GetGapTimeout()} {
-		if whole := cmp.Or(t.GetRequestTimeout().AsDuration(), defaults.RequestTimeout); limit.AsDuration() > whole {
-			c.wrong(target+"."+field, "must not be longer than request_timeout, which ends the request earlier")
-		}
+		c.refuse(limit.AsDuration() > cmp.Or(t.GetRequestTimeout().AsDuration(), defaults.RequestTimeout),
+			target+"."+field, "must not be longer than request_timeout, which ends the request earlier")
 	}
 }
 
 // simulatedConnection refuses fields that the simulator does not support: it serves HTTP/1.1 on loopback.
 func (c *checker) simulatedConnection(path string) {
-	for _, field := range []string{"http", "proxy", "proxy_auth", "ca", "certificate", "key", "server_name",
-		"insecure_skip_verify"} {
-		if c.Has(path + "." + field) {
-			c.wrong(path+"."+field, "works only with endpoints: the simulator is reached on loopback, by HTTP/1.1")
-		}
-	}
+	c.without(path, "works only with endpoints: the simulator is reached on loopback, by HTTP/1.1",
+		append([]string{"http", "proxy", "proxy_auth"}, tlsFields...)...)
 }
 
 // withoutTLS refuses TLS fields if nothing that uses the connection is reached over TLS: neither an endpoint, nor a
 // metrics address on the host of an endpoint.
 func (c *checker) withoutTLS(path string, t *spatev1.Target) {
-	if slices.ContainsFunc(t.GetEndpoints(), overTLS) {
+	metrics := func(source string) bool { return overTLS(source) && servermetrics.OnEndpointHost(t, source) }
+	if slices.ContainsFunc(t.GetEndpoints(), overTLS) || slices.ContainsFunc(servermetrics.Sources(t), metrics) {
 		return
 	}
-	if slices.ContainsFunc(servermetrics.Sources(t), func(source string) bool {
-		return overTLS(source) &&
-			servermetrics.OnEndpointHost(t, source)
-	}) {
-		return
-	}
-	for _, field := range []string{"ca", "certificate", "key", "server_name", "insecure_skip_verify"} {
-		if c.Has(path + "." + field) {
-			c.wrong(path+"."+field, "works only with https:// endpoints, or https:// urls of server_metrics on their hosts: the target has none")
-		}
-	}
+	c.without(path, "works only with https:// endpoints, or https:// urls of server_metrics on their hosts: the target has none",
+		tlsFields...)
 }
+
+// tlsFields are the fields of a connection that are about TLS.
+var tlsFields = []string{"ca", "certificate", "key", "server_name", "insecure_skip_verify"}
 
 // overTLS reports whether an address is reached over TLS.
 func overTLS(address string) bool { return strings.HasPrefix(address, "https://") }
@@ -222,9 +210,9 @@ func (c *checker) headers(path string, t *spatev1.Target) {
 		canonical := http.CanonicalHeaderKey(name)
 		at := path + ".headers[" + strconv.Quote(name) + "]"
 		if problem := headerProblem(name, t.GetHeaders()[name]); problem != "" {
-			c.wrong(at, problem)
+			c.wrong(at, "%s", problem)
 		} else if seen[canonical] != "" {
-			c.wrong(at, fmt.Sprintf("is the same header as %q: case does not matter", seen[canonical]))
+			c.wrong(at, "is the same header as %q: case does not matter", seen[canonical])
 		} else if canonical == cmp.Or(defaults.API(t).KeyHeader, "Authorization") && t.GetApiKey() != "" {
 			c.wrong(at, "is also sent by api_key: give one of them")
 		}
@@ -274,14 +262,13 @@ func (c *checker) simulation(p *spatev1.Plan) {
 	speed := p.GetSimulation().GetSpeed()
 	for i, t := range p.GetTargets() {
 		if own := t.GetSimulator().GetSpeed(); speed > 1 && own*speed > maxSpeed {
-			c.wrong(at, fmt.Sprintf("times the speed of targets[%d].simulator (%s) must be at most %d", i,
-				loadpoint.Number(own), maxSpeed))
+			c.wrong(at, "times the speed of targets[%d].simulator (%s) must be at most %d", i, loadpoint.Number(own),
+				maxSpeed)
 		}
 	}
 	for i, l := range p.GetLoads() {
 		if rate := largestRate(l); speed > 1 && rate*speed > maxLoad {
-			c.wrong(at, fmt.Sprintf("times the rate of loads[%d] (%s) must be at most %d", i,
-				loadpoint.Number(rate), maxLoad))
+			c.wrong(at, "times the rate of loads[%d] (%s) must be at most %d", i, loadpoint.Number(rate), maxLoad)
 		}
 	}
 }
@@ -309,31 +296,29 @@ func (c *checker) serverMetrics(path string, t *spatev1.Target) {
 		return
 	}
 	if n := len(t.GetEndpoints()); len(m.GetUrls()) == 0 && n > servermetrics.MaxSources {
-		c.wrong(path, fmt.Sprintf("metrics are read from at most %d servers, and the target has %d endpoints: name the servers by urls", servermetrics.MaxSources, n))
+		c.wrong(path,
+			"metrics are read from at most %d servers, and the target has %d endpoints: name the servers by urls",
+			servermetrics.MaxSources, n)
 	}
 	c.metricsURLs(path+".urls", m.GetUrls())
 	c.metricsURLs(path+".gpu_urls", m.GetGpuUrls())
 	for url := range m.GetRoles() {
-		if !slices.Contains(m.GetUrls(), url) {
-			c.wrong(path+".roles", "has a role for "+strconv.Quote(url)+", which is not among urls")
-		}
+		c.refuse(!slices.Contains(m.GetUrls(), url), path+".roles", "has a role for %s, which is not among urls",
+			strconv.Quote(url))
 	}
 }
 
 // metricsURLs checks addresses of metrics.
 func (c *checker) metricsURLs(path string, urls []string) {
 	for i, text := range urls {
-		if problem := metricsProblem(text); problem != "" {
-			c.wrong(fmt.Sprintf("%s[%d]", path, i), problem)
-		}
+		c.problem(fmt.Sprintf("%s[%d]", path, i), metricsProblem(text))
 	}
 }
 
 // readNever refuses names and addresses of metrics that are never read.
 func (c *checker) readNever(path string, m *spatev1.ServerMetrics) {
-	if len(m.GetUrls())+len(m.GetGpuUrls())+len(m.GetNames()) > 0 {
-		c.wrong(path+".read", "never does not work with urls, gpu_urls or names: leave them out, or read seconds or ends")
-	}
+	c.refuse(len(m.GetUrls())+len(m.GetGpuUrls())+len(m.GetNames()) > 0, path+".read",
+		"never does not work with urls, gpu_urls or names: leave them out, or read seconds or ends")
 }
 
 // metricsProblem returns what is wrong with an address of metrics, or "" if nothing is. It never repeats the address,

@@ -17,25 +17,16 @@ func (c *checker) wholeTarget(path string, t *spatev1.Target) {
 	if defaults.Streams(t) {
 		return
 	}
-	if at := path + ".stream"; defaults.API(t).NoOutput && c.Has(at) && t.GetStream() {
-		c.wrong(at, fmt.Sprintf("does not work with api: %s, whose answers have no tokens and come in one piece",
-			t.GetApi()))
-	}
-	if at := path + ".exact_output"; defaults.API(t).NoOutput && t.GetExactOutput() == "always" {
-		c.wrong(at, fmt.Sprintf("does not work with api: %s, whose answers have no tokens", t.GetApi()))
-	}
-	const why = "works only with a stream: an answer in one piece has only one time"
-	for _, field := range []string{"first_token_timeout", "gap_timeout"} {
-		if at := path + "." + field; c.Has(at) {
-			c.wrong(at, why+"; request_timeout bounds it")
-		}
-	}
-	if t.GetRunningUsage() == "always" {
-		c.wrong(path+".running_usage", "works only with a stream: an answer in one piece has one usage")
-	}
-	if _, given := t.GetBody().GetFields()["stream_options"]; given {
-		c.wrong(path+`.body["stream_options"]`, "cannot be given with stream: false: servers refuse it")
-	}
+	c.refuse(defaults.API(t).NoOutput && c.Has(path+".stream") && t.GetStream(), path+".stream",
+		"does not work with api: %s, whose answers have no tokens and come in one piece", t.GetApi())
+	c.refuse(defaults.API(t).NoOutput && t.GetExactOutput() == "always", path+".exact_output",
+		"does not work with api: %s, whose answers have no tokens", t.GetApi())
+	c.without(path, "works only with a stream: an answer in one piece has only one time; request_timeout bounds it",
+		"first_token_timeout", "gap_timeout")
+	c.refuse(t.GetRunningUsage() == "always", path+".running_usage",
+		"works only with a stream: an answer in one piece has one usage")
+	c.refuse(t.GetBody().GetFields()["stream_options"] != nil, path+`.body["stream_options"]`,
+		"cannot be given with stream: false: servers refuse it")
 }
 
 // wholeAnswers checks that nothing depends on times that answers in one piece do not have. An SLO's limits on such
@@ -63,9 +54,7 @@ func (c *checker) wholeLimits(path string, targets []*spatev1.Target) {
 	if len(targets) == 0 || slices.ContainsFunc(targets, defaults.Streams) {
 		return
 	}
-	for _, field := range c.Given(path, "ttft", "tpot") {
-		c.wrong(path+"."+field, "needs streams, and all of its targets answer in one piece, of which only e2e is known")
-	}
+	c.without(path, "needs streams, and all of its targets answer in one piece, of which only e2e is known", "ttft", "tpot")
 }
 
 // wholeLoad refuses a load that depends on such times with one of its targets.
@@ -80,15 +69,13 @@ func (c *checker) wholeLoad(path string, l *spatev1.Load, p *spatev1.Plan) {
 	for at, keep := range keeps(path, l) {
 		for i, limit := range keep.GetLatencies() {
 			if m := limit.GetMetric(); ofTokens(m) {
-				c.wrong(fmt.Sprintf("%s.latencies[%d].metric", at, i), m+why)
+				c.wrong(fmt.Sprintf("%s.latencies[%d].metric", at, i), "%s%s", m, why)
 			}
 		}
 	}
 	for at, m := range map[string]string{".frontier.metric": l.GetFrontier().GetMetric(),
 		".choose.best": l.GetChoose().GetBest(), ".until.metric": l.GetUntil().GetMetric()} {
-		if ofTokens(m) {
-			c.wrong(path+at, m+why)
-		}
+		c.refuse(ofTokens(m), path+at, "%s%s", m, why)
 	}
 	without := func(s *spatev1.SLO) bool { return s != nil && defaults.WholeLimits(s) == nil }
 	for i, w := range p.GetWorkloads() {
@@ -96,11 +83,8 @@ func (c *checker) wholeLoad(path string, l *spatev1.Load, p *spatev1.Plan) {
 		if !loadpoint.IsFor(l, content.Name(w)) || !slices.ContainsFunc(limits, without) {
 			continue
 		}
-		for _, field := range c.Given(path, "search.keep.goodput", "frontier.keep.goodput",
-			"choose.within.goodput") {
-			c.wrong(path+"."+field, fmt.Sprintf("needs an slo with e2e for workloads[%d] on targets[%d], "+
-				"whose answers come in one piece: add one, or give the load targets", i, target))
-		}
+		c.without(path, fmt.Sprintf("needs an slo with e2e for workloads[%d] on targets[%d], whose answers come in one piece: "+
+			"add one, or give the load targets", i, target), "search.keep.goodput", "frontier.keep.goodput", "choose.within.goodput")
 	}
 }
 
@@ -115,7 +99,7 @@ func (c *checker) thresholds(p *spatev1.Plan) {
 	for i, t := range p.GetThresholds() {
 		path := fmt.Sprintf("thresholds[%d]", i)
 		if _, err := thresholds.Parse(t.GetThat(), t.GetPart()); err != nil && t.GetThat() != "" {
-			c.wrong(path+".that", err.Error())
+			c.wrong(path+".that", "%v", err)
 		}
 		c.named(path+".target", "target", t.GetTarget(), targets)
 		c.named(path+".workload", "workload", t.GetWorkload(), workloads)
@@ -139,7 +123,7 @@ func (c *checker) ofPart(path string, t *spatev1.Threshold, p *spatev1.Plan) {
 		}
 	}
 	if parts == nil && c.Has(path) {
-		c.wrong(path, fmt.Sprintf("there is no part %q: the threshold is for no mixture", t.GetPart()))
+		c.wrong(path, "there is no part %q: the threshold is for no mixture", t.GetPart())
 		return
 	}
 	c.named(path, "part", t.GetPart(), parts)
@@ -154,7 +138,7 @@ func (c *checker) named(path, what, name string, names []string) {
 	if near := words.Nearest(name, names); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
-	c.wrong(path, fmt.Sprintf("there is no %s %q; %s", what, name, hint))
+	c.wrong(path, "there is no %s %q; %s", what, name, hint)
 }
 
 // plannedLoads returns the loads of the stages in words, or nil if a sweep, a search or a frontier decides on loads

@@ -43,19 +43,16 @@ func (c *checker) play(path string, w *spatev1.Workload) {
 		field = ".play"
 	}
 	path += field
-	if play.GetHistory() == "none" {
-		c.wrong(path+".history", "works only with traces, whose rows may be whole prompts: give server or planned")
-	}
-	if at := path + ".delay_scale"; c.Has(at) {
-		c.wrong(at, "works only with traces, whose rows have delays: give think_time")
-	}
+	c.refuse(play.GetHistory() == "none", path+".history",
+		"works only with traces, whose rows may be whole prompts: give server or planned")
+	c.refuse(c.Has(path+".delay_scale"), path+".delay_scale",
+		"works only with traces, whose rows have delays: give think_time")
 }
 
 // mixture checks the parts of a mixture, and their weights together.
 func (c *checker) mixture(path string, m *spatev1.Mixture) {
-	if at := path + ".cache_busting"; c.Has(at) {
-		c.wrong(at, "does not work with mix: give it in the workloads of the parts")
-	}
+	c.refuse(c.Has(path+".cache_busting"), path+".cache_busting",
+		"does not work with mix: give it in the workloads of the parts")
 	names := make(map[string]int)
 	var weights []float64
 	for i, part := range m.GetParts() {
@@ -69,19 +66,15 @@ func (c *checker) mixture(path string, m *spatev1.Mixture) {
 			c.unique(names, "part", at+".workload", i, content.Name(w))
 		}
 		for _, field := range c.Given(at+".workload", "tools", "answer") {
-			if c.Has(path + "." + field) {
-				c.wrong(at+".workload."+field, fmt.Sprintf("is also given for all parts, in %s.%s: give it in one of them",
-					path, field))
-			}
+			c.refuse(c.Has(path+"."+field), at+".workload."+field,
+				"is also given for all parts, in %s.%s: give it in one of them", path, field)
 		}
 		c.workload(at+".workload", w)
 	}
 	if slices.ContainsFunc(weights, func(w float64) bool { return !(w > 0) }) {
 		return // Reported by the schema's rules.
 	}
-	if err := workload.CheckWeights(weights); err != nil {
-		c.wrong(path+".mix.parts", err.Error())
-	}
+	c.problem(path+".mix.parts", workload.CheckWeights(weights))
 }
 
 // partForms refuses models and fields of parts where a target's API cannot have them, and an SLO of some parts only.
@@ -99,24 +92,20 @@ func (c *checker) partForms(p *spatev1.Plan) {
 				}
 			}
 		}
-		if slos > 0 && slos < len(w.GetMix().GetParts()) && p.GetSlo() == nil {
-			c.wrong(fmt.Sprintf("workloads[%d].mix.parts", i), "has parts with an slo and parts without one: "+
-				"give each part one, or give the plan one for the others")
-		}
+		c.refuse(slos > 0 && slos < len(w.GetMix().GetParts()) && p.GetSlo() == nil,
+			fmt.Sprintf("workloads[%d].mix.parts", i), "has parts with an slo and parts without one: give each part one, or give the plan one for the others")
 	}
 }
 
 func (c *checker) partForm(path string, part *spatev1.Part, t *spatev1.Target, target string) {
 	a := defaults.API(t)
 	for _, field := range c.Given(path, "model", "models") {
-		if strings.Contains(a.Path, "MODEL") || a.Model == "" && a.Template == "" {
-			c.wrong(path+"."+field, fmt.Sprintf("does not work with the target %s: bodies of api: %s do not name "+
-				"the model", target, t.GetApi()))
-		}
+		c.refuse(strings.Contains(a.Path, "MODEL") || a.Model == "" && a.Template == "", path+"."+field,
+			"does not work with the target %s: bodies of api: %s do not name the model", target, t.GetApi())
 	}
 	if at := path + ".body"; c.Has(at) {
 		if a.Template != "" {
-			c.wrong(at, fmt.Sprintf("does not work with the target %s, whose template has the whole body", target))
+			c.wrong(at, "does not work with the target %s, whose template has the whole body", target)
 			return
 		}
 		c.body(at, &spatev1.Target{Api: t.GetApi(), Body: part.GetBody()})
@@ -148,12 +137,12 @@ func (c *checker) random(path string, r *spatev1.RandomContent) {
 	c.distribution(path+".isl_lengths", r.GetIslLengths(), defaults.MaxLength)
 	c.distribution(path+".osl_lengths", r.GetOslLengths(), defaults.MaxLength)
 	if isl, prefix := r.GetIsl(), r.GetPrefix().GetLength(); prefix > isl && isl > 0 {
-		c.wrong(path+".prefix.length", fmt.Sprintf("must be at most isl (%d), which it is a part of, got %d", isl, prefix))
+		c.wrong(path+".prefix.length", "must be at most isl (%d), which it is a part of, got %d", isl, prefix)
 	}
 	c.images(path+".images", r.GetImages())
 	if tokens := uint64(r.GetTexts()) * uint64(r.GetIsl()); tokens > maxTokens {
-		c.wrong(path+".texts", fmt.Sprintf("gives a request %d tokens with the isl of %d: at most %d", tokens,
-			r.GetIsl(), maxTokens))
+		c.wrong(path+".texts", "gives a request %d tokens with the isl of %d: at most %d", tokens, r.GetIsl(),
+			maxTokens)
 	}
 }
 
@@ -178,16 +167,14 @@ func (c *checker) images(path string, i *spatev1.Images) {
 	}
 	made := cmp.Or(uint64(i.GetDistinct()), defaults.DistinctImages)
 	if pixels := made * uint64(i.GetWidth()) * uint64(i.GetHeight()); pixels > maxPixels {
-		c.wrong(path, fmt.Sprintf("has %d images with %d pixels together, more than %d: give fewer distinct ones, or smaller ones",
-			made, pixels, maxPixels))
+		c.wrong(path, "has %d images with %d pixels together, more than %d: give fewer distinct ones, or smaller ones",
+			made, pixels, maxPixels)
 	}
 }
 
 func (c *checker) sonnet(path string, s *spatev1.SonnetContent) {
-	if s.GetPrefix() > s.GetIsl() && s.GetIsl() > 0 {
-		c.wrong(path+".prefix", fmt.Sprintf("must be at most isl (%d), which it is a part of, got %d", s.GetIsl(),
-			s.GetPrefix()))
-	}
+	c.refuse(s.GetPrefix() > s.GetIsl() && s.GetIsl() > 0, path+".prefix",
+		"must be at most isl (%d), which it is a part of, got %d", s.GetIsl(), s.GetPrefix())
 }
 
 func (c *checker) sessions(path string, s *spatev1.SessionContent) {
@@ -199,25 +186,20 @@ func (c *checker) sessions(path string, s *spatev1.SessionContent) {
 // trace refuses fields that mean nothing for the rows of a trace.
 func (c *checker) trace(path string, w *spatev1.Workload) {
 	hashes := w.GetMooncake() != nil || w.GetBailian() != nil
-	if at := path + ".block_tokens"; c.Has(at) && content.Trace(w) != nil && !hashes {
-		c.wrong(at, "works only with mooncake and bailian: other traces have no hash ids")
-	}
-	if at := path + ".sessions"; c.Has(at) && (w.GetBurstgpt() != nil || w.GetAzure() != nil) {
-		c.wrong(at, "works only with traces whose rows belong together: mooncake, bailian, otel and openai_log")
-	}
+	c.refuse(c.Has(path+".block_tokens") && content.Trace(w) != nil && !hashes, path+".block_tokens",
+		"works only with mooncake and bailian: other traces have no hash ids")
+	c.refuse(c.Has(path+".sessions") && (w.GetBurstgpt() != nil || w.GetAzure() != nil), path+".sessions",
+		"works only with traces whose rows belong together: mooncake, bailian, otel and openai_log")
 }
 
 // fileForm checks what a plan says about the form of a file. Only the content `file` has several forms.
 func (c *checker) fileForm(path string, f *spatev1.FileContent, several bool) {
 	if !several {
-		for _, field := range c.Given(path, "format", "columns", "subset", "split") {
-			c.wrong(path+"."+field, "works only with file: the form of the others is known")
-		}
+		c.without(path, "works only with file: the form of the others is known", "format", "columns", "subset", "split")
 		return
 	}
-	if f.GetColumns() != nil && f.GetFormat() == "text" {
-		c.wrong(path+".columns", "does not work with format: text, whose lines are the prompts")
-	}
+	c.refuse(f.GetColumns() != nil && f.GetFormat() == "text", path+".columns",
+		"does not work with format: text, whose lines are the prompts")
 }
 
 // cacheBusting refuses a workload that asks for common prefixes and also for their absence.
@@ -230,10 +212,8 @@ func (c *checker) cacheBusting(path string, w *spatev1.Workload) {
 		"sonnet.prefix":   w.GetSonnet().GetPrefix() > 0,
 		"sessions.system": w.GetSessions().GetSystem() > 0,
 	} {
-		if asked {
-			c.wrong(path+".cache_busting",
-				fmt.Sprintf("makes every request start differently, and %s makes requests start alike: give one of them", common))
-		}
+		c.refuse(asked, path+".cache_busting",
+			"makes every request start differently, and %s makes requests start alike: give one of them", common)
 	}
 }
 
@@ -255,11 +235,11 @@ func (c *checker) bounds(path string, from, to, most uint32) {
 	switch {
 	case to == 0: // The schema's rules report it.
 	case to > most:
-		c.wrong(path+".max", fmt.Sprintf("must be at most %d, got %d", most, to))
+		c.wrong(path+".max", "must be at most %d, got %d", most, to)
 	case to < from && c.Has(path+".max"):
-		c.wrong(path+".max", fmt.Sprintf("must be at least min (%d), got %d", from, to))
+		c.wrong(path+".max", "must be at least min (%d), got %d", from, to)
 	case to < from:
-		c.wrong(path+".min", fmt.Sprintf("must be at most %d, got %d", most, from))
+		c.wrong(path+".min", "must be at most %d, got %d", most, from)
 	}
 }
 
@@ -269,8 +249,6 @@ func (c *checker) normal(path string, n *spatev1.NormalLengths, most uint32) {
 
 func (c *checker) empirical(path string, e *spatev1.EmpiricalLengths, most uint32) {
 	for i, v := range e.GetValues() {
-		if v > most {
-			c.wrong(fmt.Sprintf("%s.values[%d]", path, i), fmt.Sprintf("must be at most %d, got %d", most, v))
-		}
+		c.refuse(v > most, fmt.Sprintf("%s.values[%d]", path, i), "must be at most %d, got %d", most, v)
 	}
 }
