@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 	"net"
@@ -15,6 +14,7 @@ import (
 	"github.com/spate-load/spate/agent/executor"
 	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/internal/files"
+	"github.com/spate-load/spate/internal/reason"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -84,29 +84,15 @@ type Config struct {
 
 // limits returns what the agent may do, or everything that is wrong with the configuration, as one joined error.
 func (c *Config) limits() (ready.Limits, error) {
-	var wrong []error
-	if c.Name == "" {
-		wrong = append(wrong, errors.New("name: is empty; give each agent its own name"))
-	}
-	if c.Coordinator == nil {
-		wrong = append(wrong, errors.New("coordinator: is not set; set a function that returns its address"))
-	}
-	if !(c.MaxRate >= 0) || math.IsInf(c.MaxRate, 1) {
-		wrong = append(wrong, fmt.Errorf("max rate: %v is not a number of requests per second: want 0, which means "+
-			"no limit, or more",
-			c.MaxRate))
-	}
-	if c.Logger == nil {
-		wrong = append(wrong, errors.New("logger: is missing"))
-	}
-	sources, err := ready.SourceAddresses(c.SourceAddresses)
-	if err != nil {
-		wrong = append(wrong, err)
-	}
-	allowed, err := allow.Parse(c.AllowedTargets)
-	if err != nil {
-		wrong = append(wrong, fmt.Errorf("allowed targets: %w", err))
-	}
+	sources, wrongSources := ready.SourceAddresses(c.SourceAddresses)
+	allowed, wrongTargets := allow.Parse(c.AllowedTargets)
+	wrong := errors.Join(
+		reason.If(c.Name == "", "name: is empty; give each agent its own name"),
+		reason.If(c.Coordinator == nil, "coordinator: is not set; set a function that returns its address"),
+		reason.If(!(c.MaxRate >= 0) || math.IsInf(c.MaxRate, 1),
+			"max rate: %v is not a number of requests per second: want 0, which means no limit, or more", c.MaxRate),
+		reason.If(c.Logger == nil, "logger: is missing"), wrongSources,
+		reason.If(wrongTargets != nil, "allowed targets: %w", wrongTargets))
 	return ready.Limits{
 		MaxStreams:      c.MaxStreams,
 		MaxRate:         c.MaxRate,
@@ -115,5 +101,5 @@ func (c *Config) limits() (ready.Limits, error) {
 		Resolver:        net.DefaultResolver,
 		Sources:         sources,
 		PacketTimes:     c.PacketTimes,
-	}, errors.Join(wrong...)
+	}, wrong
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/internal/files"
+	"github.com/spate-load/spate/internal/reason"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -101,21 +102,14 @@ type History interface {
 
 // Validate returns all errors in the configuration.
 func (c Config) Validate() error {
-	var errs []error
-	if c.DataDir == "" {
-		errs = append(errs, errors.New("coordinator: a data directory is needed: runs are kept there"))
-	}
-	if c.HeartbeatInterval < 0 || c.Lease < 0 {
-		errs = append(errs, fmt.Errorf("coordinator: heartbeat interval %v and lease %v must not be negative",
-			c.HeartbeatInterval, c.Lease))
-	}
-	if c.MaxWaiting < 0 || c.MaxRuns < 0 {
-		errs = append(errs, fmt.Errorf("coordinator: %d runs cannot wait, and %d cannot be in progress", c.MaxWaiting,
-			c.MaxRuns))
-	}
-	if c.RunDir != "" && !c.Local {
-		errs = append(errs, errors.New("coordinator: a run directory is for a local coordinator only: others keep "+
-			"runs in the data directory"))
+	errs := []error{
+		reason.If(c.DataDir == "", "coordinator: a data directory is needed: runs are kept there"),
+		reason.If(c.HeartbeatInterval < 0 || c.Lease < 0,
+			"coordinator: heartbeat interval %v and lease %v must not be negative", c.HeartbeatInterval, c.Lease),
+		reason.If(c.MaxWaiting < 0 || c.MaxRuns < 0, "coordinator: %d runs cannot wait, and %d cannot be in progress",
+			c.MaxWaiting, c.MaxRuns),
+		reason.If(c.RunDir != "" && !c.Local,
+			"coordinator: a run directory is for a local coordinator only: others keep runs in the data directory"),
 	}
 	if c.Listen != "" {
 		errs = append(errs, c.checkListen())

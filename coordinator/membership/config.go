@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"github.com/spate-load/spate/internal/reason"
 )
 
 // DefaultPort is the gossip port, TCP and UDP, of addresses without a port.
@@ -79,17 +81,10 @@ func (c Config) withDefaults() Config {
 
 // Validate returns all errors in the configuration.
 func (c Config) Validate() error {
-	var errs []error
-	if c.Name == "" {
-		errs = append(errs, errors.New("membership: the node needs a name"))
-	}
 	_, err := c.keys()
-	errs = append(errs, err)
-	if n := len(c.Label); n > memberlist.LabelMaxSize {
-		errs = append(errs, fmt.Errorf("membership: the cluster label has %d bytes; at most %d fit", n,
-			memberlist.LabelMaxSize))
-	}
-	return errors.Join(append(errs, c.checkAddresses())...)
+	return errors.Join(reason.If(c.Name == "", "membership: the node needs a name"), err,
+		reason.If(len(c.Label) > memberlist.LabelMaxSize, "membership: the cluster label has %d bytes; at most %d fit",
+			len(c.Label), memberlist.LabelMaxSize), c.checkAddresses())
 }
 
 // keys calls Keys and checks the result. No keys means plain gossip.

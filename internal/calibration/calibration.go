@@ -23,6 +23,7 @@ import (
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator"
 	"github.com/spate-load/spate/internal/local"
+	"github.com/spate-load/spate/internal/reason"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -45,21 +46,20 @@ type Config struct {
 
 // Validate returns everything that is wrong with the configuration, as one joined error.
 func (c *Config) Validate() error {
-	var errs []error
-	wrong := func(is bool, format string, args ...any) {
-		if is {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
+	errs := []error{
+		reason.If(c.Window < 500*time.Millisecond || c.Window > 10*time.Minute, "duration: %v: want 500ms to 10m",
+			c.Window),
+		reason.If(len(c.Streams)+len(c.Starts) == 0, "no load: give streams or starts"),
 	}
-	wrong(c.Window < 500*time.Millisecond || c.Window > 10*time.Minute, "duration: %v: want 500ms to 10m", c.Window)
-	wrong(len(c.Streams)+len(c.Starts) == 0, "no load: give streams or starts")
 	for i, n := range c.Streams {
-		wrong(n < 1, "streams: %d: want at least 1", n)
-		wrong(i > 0 && n <= c.Streams[i-1], "streams: %d after %d: want rising numbers", n, c.Streams[max(0, i-1)])
+		before := c.Streams[max(0, i-1)]
+		errs = append(errs, reason.If(n < 1, "streams: %d: want at least 1", n),
+			reason.If(i > 0 && n <= before, "streams: %d after %d: want rising numbers", n, before))
 	}
 	for i, n := range c.Starts {
-		wrong(!(n > 0 && n <= 1e6), "starts: %v: want more than 0 and at most 1,000,000", n)
-		wrong(i > 0 && n <= c.Starts[i-1], "starts: %v after %v: want rising numbers", n, c.Starts[max(0, i-1)])
+		before := c.Starts[max(0, i-1)]
+		errs = append(errs, reason.If(!(n > 0 && n <= 1e6), "starts: %v: want more than 0 and at most 1,000,000", n),
+			reason.If(i > 0 && n <= before, "starts: %v after %v: want rising numbers", n, before))
 	}
 	return errors.Join(errs...)
 }

@@ -5,6 +5,7 @@ package reason
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"regexp"
 	"strconv"
@@ -13,6 +14,14 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
+
+// If returns an error if something is wrong, so that all checks of a configuration are one list.
+func If(wrong bool, format string, args ...any) error {
+	if wrong {
+		return fmt.Errorf(format, args...)
+	}
+	return nil
+}
 
 // Broken describes a connection that ended without an error message.
 const Broken = "the connection broke"

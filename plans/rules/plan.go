@@ -294,7 +294,8 @@ func (c *checker) agents(p *spatev1.Plan) {
 		c.problem(labels+"["+strconv.Quote(name)+"]", naming.CheckLabel(name, s.GetLabels()[name]))
 	}
 	c.refuse(len(p.GetRegions()) > 0 && s.GetLabels()[naming.RegionLabel] != "",
-		labels+"["+strconv.Quote(naming.RegionLabel)+"]", "regions say already which regions take part: give one of the two")
+		labels+"["+strconv.Quote(naming.RegionLabel)+"]",
+		"regions say already which regions take part: give one of the two")
 	c.refuse(s.GetCount() > 0 && int(s.GetCount()) < len(p.GetRegions()), count,
 		"must be at least the number of regions, %d, got %d", len(p.GetRegions()), s.GetCount())
 }

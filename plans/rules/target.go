@@ -172,8 +172,8 @@ func (c *checker) withoutTLS(path string, t *spatev1.Target) {
 	if slices.ContainsFunc(t.GetEndpoints(), overTLS) || slices.ContainsFunc(servermetrics.Sources(t), metrics) {
 		return
 	}
-	c.without(path, "works only with https:// endpoints, or https:// urls of server_metrics on their hosts: the target has none",
-		tlsFields...)
+	c.without(path, "works only with https:// endpoints, or https:// urls of server_metrics on their hosts: the "+
+		"target has none", tlsFields...)
 }
 
 // tlsFields are the fields of a connection that are about TLS.

@@ -54,7 +54,8 @@ func (c *checker) wholeLimits(path string, targets []*spatev1.Target) {
 	if len(targets) == 0 || slices.ContainsFunc(targets, defaults.Streams) {
 		return
 	}
-	c.without(path, "needs streams, and all of its targets answer in one piece, of which only e2e is known", "ttft", "tpot")
+	c.without(path, "needs streams, and all of its targets answer in one piece, of which only e2e is known", "ttft",
+		"tpot")
 }
 
 // wholeLoad refuses a load that depends on such times with one of its targets.
@@ -83,8 +84,9 @@ func (c *checker) wholeLoad(path string, l *spatev1.Load, p *spatev1.Plan) {
 		if !loadpoint.IsFor(l, content.Name(w)) || !slices.ContainsFunc(limits, without) {
 			continue
 		}
-		c.without(path, fmt.Sprintf("needs an slo with e2e for workloads[%d] on targets[%d], whose answers come in one piece: "+
-			"add one, or give the load targets", i, target), "search.keep.goodput", "frontier.keep.goodput", "choose.within.goodput")
+		c.without(path, fmt.Sprintf("needs an slo with e2e for workloads[%d] on targets[%d], whose answers come in "+
+			"one piece: add one, or give the load targets", i, target), "search.keep.goodput", "frontier.keep.goodput",
+			"choose.within.goodput")
 	}
 }
 

@@ -93,7 +93,8 @@ func (c *checker) partForms(p *spatev1.Plan) {
 			}
 		}
 		c.refuse(slos > 0 && slos < len(w.GetMix().GetParts()) && p.GetSlo() == nil,
-			fmt.Sprintf("workloads[%d].mix.parts", i), "has parts with an slo and parts without one: give each part one, or give the plan one for the others")
+			fmt.Sprintf("workloads[%d].mix.parts", i), "has parts with an slo and parts without one: give each part "+
+				"one, or give the plan one for the others")
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spate-load/spate/internal/reason"
 )
 
 // Config configures a simulator. Default returns the defaults; zero fields mean zero. Config holds a secret (APIKey):
@@ -96,27 +98,22 @@ func (c *Config) Validate() error {
 	for i := range c.Faults {
 		errs = append(errs, check(fmt.Sprintf("Faults[%d].", i), reflect.ValueOf(c.Faults[i])))
 	}
-	for _, wrong := range []struct {
-		is   bool
-		says string
-	}{
-		{c.Model.PrefillTokensPerSecond == 0, "Model.PrefillTokensPerSecond is 0: give a number above 0"},
-		{c.Model.CacheBlocks > 0 && c.Model.CacheBlockTokens == 0, "Model.CacheBlockTokens is 0: give at least 1"},
-		{c.Model.PrefillFirst && c.Model.PrefillSharing, "Model.PrefillFirst and Model.PrefillSharing are both set: " +
-			"give one of them, because a shared prefill has no queue to take first"},
-		{c.ReplicaSpread > 0 && c.PrefillEngines > 0, "ReplicaSpread and PrefillEngines are both set: give one of " +
-			"them, because the replicas of a disaggregated group are equal"},
-		{c.Pace.Set() && c.Pace.BetweenTokens == 0, "Pace.BetweenTokens is 0s: give a time above 0"},
-		{c.OutputLength.Stddev > 0 && c.OutputLength.Mean == 0, "OutputLength.Stddev is set without " +
-			"OutputLength.Mean: give both"},
-		{!fieldName.MatchString(c.Frames.ReasoningField), "Frames.ReasoningField is " +
-			strconv.Quote(c.Frames.ReasoningField) + ": give a name of letters, digits and _"},
-	} {
-		if wrong.is {
-			errs = append(errs, errors.New("simulator: "+wrong.says))
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs,
+		reason.If(c.Model.PrefillTokensPerSecond == 0,
+			"simulator: Model.PrefillTokensPerSecond is 0: give a number above 0"),
+		reason.If(c.Model.CacheBlocks > 0 && c.Model.CacheBlockTokens == 0,
+			"simulator: Model.CacheBlockTokens is 0: give at least 1"),
+		reason.If(c.Model.PrefillFirst && c.Model.PrefillSharing, "simulator: Model.PrefillFirst and "+
+			"Model.PrefillSharing are both set: give one of them, because a shared prefill has no queue to take first"),
+		reason.If(c.ReplicaSpread > 0 && c.PrefillEngines > 0, "simulator: ReplicaSpread and PrefillEngines are both "+
+			"set: give one of them, because the replicas of a disaggregated group are equal"),
+		reason.If(c.Pace.Set() && c.Pace.BetweenTokens == 0,
+			"simulator: Pace.BetweenTokens is 0s: give a time above 0"),
+		reason.If(c.OutputLength.Stddev > 0 && c.OutputLength.Mean == 0,
+			"simulator: OutputLength.Stddev is set without OutputLength.Mean: give both"),
+		reason.If(!fieldName.MatchString(c.Frames.ReasoningField),
+			"simulator: Frames.ReasoningField is %q: give a name of letters, digits and _",
+			c.Frames.ReasoningField))...)
 }
 
 // Loops returns the number of engines or groups behind an endpoint. Each runs in its own loop.

@@ -29,6 +29,7 @@ import (
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/reason"
 	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -168,10 +169,11 @@ const aloneCheck = 100 * time.Millisecond
 
 // check finds mistakes in the flags that the packages behind them cannot see.
 func (f *flags) check() error {
-	var errs []error
-	if (len(f.Coordinators) == 0) == (len(f.Gossip.Join) == 0) {
-		errs = append(errs,
-			errors.New("no coordinator is named: give --coordinator host:port, or --join a gossip member"))
+	errs := []error{
+		reason.If((len(f.Coordinators) == 0) == (len(f.Gossip.Join) == 0),
+			"no coordinator is named: give --coordinator host:port, or --join a gossip member"),
+		reason.If(f.LeaveTimeout < 0, "--leave-timeout %v: want 0 or more", f.LeaveTimeout),
+		reason.If(f.Weight == 0, "--weight 0: want at least 1"),
 	}
 	for _, address := range f.Coordinators {
 		if err := command.CheckAddress(address); err != nil {
@@ -180,19 +182,11 @@ func (f *flags) check() error {
 			errs = append(errs, f.checkPlain(address))
 		}
 	}
-	if f.LeaveTimeout < 0 {
-		errs = append(errs, fmt.Errorf("--leave-timeout %v: want 0 or more", f.LeaveTimeout))
-	}
-	if f.Weight == 0 {
-		errs = append(errs, errors.New("--weight 0: want at least 1"))
-	}
 	if f.Name != "" {
-		if err := naming.CheckName(f.Name); err != nil {
-			errs = append(errs, fmt.Errorf("--name %w", err))
-		}
+		err := naming.CheckName(f.Name)
+		errs = append(errs, reason.If(err != nil, "--name %w", err))
 	}
-	errs = append(errs, f.readLabels())
-	return errors.Join(append(errs, f.KeepDatasets.Check("datasets"), checkDirectory(f.DatasetDir))...)
+	return errors.Join(append(errs, f.readLabels(), f.KeepDatasets.Check("datasets"), checkDirectory(f.DatasetDir))...)
 }
 
 // readLabels reads --region and --label, which may name the region too.

@@ -22,6 +22,7 @@ import (
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/reason"
 )
 
 // flags are the settings of the coordinator.
@@ -109,16 +110,11 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 
 // check finds mistakes in the flags that the packages behind them cannot see.
 func (f *flags) check() error {
-	var errs []error
-	if f.Lease < leastLease {
-		errs = append(errs, fmt.Errorf("--lease %v: want at least %v: agents send a heartbeat each second, and a few may be "+
-			"late", f.Lease, leastLease))
-	}
-	if f.Handover < leastLease {
-		errs = append(errs, fmt.Errorf("--reassign-lease %v: want at least %v, as --lease", f.Handover, leastLease))
-	}
-	if f.NoGossip && len(f.Gossip.Join) > 0 {
-		errs = append(errs, errors.New("--join and --no-gossip exclude one another"))
+	errs := []error{
+		reason.If(f.Lease < leastLease, "--lease %v: want at least %v: agents send a heartbeat each second, and a few "+
+			"may be late", f.Lease, leastLease),
+		reason.If(f.Handover < leastLease, "--reassign-lease %v: want at least %v, as --lease", f.Handover, leastLease),
+		reason.If(f.NoGossip && len(f.Gossip.Join) > 0, "--join and --no-gossip exclude one another"),
 	}
 	for _, dir := range [][2]string{{"--data-dir", f.DataDir}, {"--dataset-dir", f.DatasetDir}} {
 		if info, err := os.Stat(dir[1]); err == nil && !info.IsDir() {

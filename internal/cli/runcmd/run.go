@@ -24,6 +24,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/plancmd"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/foreign"
+	"github.com/spate-load/spate/internal/reason"
 	"github.com/spate-load/spate/measure"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/secret"
@@ -241,43 +242,40 @@ func (f *runFlags) plan(cmd *cobra.Command, args []string) (*plans.Plan, error) 
 
 // check finds mistakes in the flags that do not depend on the plan.
 func (f *runFlags) check(cmd *cobra.Command) error {
-	var errs []error
-	wrong := func(is bool, format string, args ...any) {
-		if is {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
-	wrong(f.Where.MinAgents < 1, "--min-agents %d: want at least 1", f.Where.MinAgents)
-	wrong(f.Where.AgentsTimeout <= 0, "--agents-timeout %v: want more than 0", f.Where.AgentsTimeout)
-	wrong(f.Where.Patience < 0, "--patience %v: want at least 0", f.Where.Patience)
-	errs = append(errs, f.Local.check(), f.Results.settle(cmd.Flags()), f.Results.check(),
-		f.checkCoordinator(cmd, wrong))
-	return errors.Join(errs...)
+	return errors.Join(f.checkCoordinator(cmd),
+		reason.If(f.Where.MinAgents < 1, "--min-agents %d: want at least 1", f.Where.MinAgents),
+		reason.If(f.Where.AgentsTimeout <= 0, "--agents-timeout %v: want more than 0", f.Where.AgentsTimeout),
+		reason.If(f.Where.Patience < 0, "--patience %v: want at least 0", f.Where.Patience),
+		f.Local.check(), f.Results.settle(cmd.Flags()), f.Results.check())
 }
 
 // checkCoordinator finds flags that do not go with --coordinator, or that need it.
-func (f *runFlags) checkCoordinator(cmd *cobra.Command, wrong func(bool, string, ...any)) error {
+func (f *runFlags) checkCoordinator(cmd *cobra.Command) error {
 	typed := func(name string) bool { return command.Typed(cmd.Flags(), name) }
 	if f.Where.Coordinator == "" {
-		wrong(typed("min-agents"),
-			"--min-agents needs --coordinator; for a local run, --agents sets the number of agents")
-		wrong(typed("detach"), "--detach needs --coordinator: a local run ends with this command")
-		wrong(typed("agents") && typed("on"), "--agents and --on exclude one another: each host of --on has one agent")
-		return nil
+		return errors.Join(
+			reason.If(typed("min-agents"),
+				"--min-agents needs --coordinator; for a local run, --agents sets the number of agents"),
+			reason.If(typed("detach"), "--detach needs --coordinator: a local run ends with this command"),
+			reason.If(typed("agents") && typed("on"),
+				"--agents and --on exclude one another: each host of --on has one agent"))
 	}
-	wrong(typed("agents"), "--agents is for local runs: with --coordinator, agents are programs of their own "+
-		"(spate-agent); --min-agents waits for them")
-	wrong(typed("on"), "--on and --coordinator exclude one another: a coordinator has agents of its own")
-	wrong(typed("source-address"), "--source-address is for local runs: with --coordinator, give it to the agents")
-	wrong(typed("packet-times"), "--packet-times is for local runs: with --coordinator, give it to the agents")
-	wrong(typed("realtime"), "--realtime is for local runs: with --coordinator, give it to the agents")
-	wrong(typed("http-listen"), "--http-listen is for local runs: give it to the coordinator")
-	wrong(typed("web"), "--web is for local runs: the pages of a coordinator are at its --web-listen")
-	wrong(typed("sink"), "with --coordinator, the coordinator writes to databases: give --sink to it")
-	wrong(f.Where.Detach && f.Results.Gate.on(), "--detach and --gate exclude one another: a gate waits for the end of its run")
-	wrong(f.Where.Detach && typed("out"),
-		"--out and --detach exclude one another: give --out to spate runs follow or spate runs fetch")
-	return f.Where.at().Check()
+	return errors.Join(
+		reason.If(typed("agents"), "--agents is for local runs: with --coordinator, agents are programs of their own "+
+			"(spate-agent); --min-agents waits for them"),
+		reason.If(typed("on"), "--on and --coordinator exclude one another: a coordinator has agents of its own"),
+		reason.If(typed("source-address"),
+			"--source-address is for local runs: with --coordinator, give it to the agents"),
+		reason.If(typed("packet-times"), "--packet-times is for local runs: with --coordinator, give it to the agents"),
+		reason.If(typed("realtime"), "--realtime is for local runs: with --coordinator, give it to the agents"),
+		reason.If(typed("http-listen"), "--http-listen is for local runs: give it to the coordinator"),
+		reason.If(typed("web"), "--web is for local runs: the pages of a coordinator are at its --web-listen"),
+		reason.If(typed("sink"), "with --coordinator, the coordinator writes to databases: give --sink to it"),
+		reason.If(f.Where.Detach && f.Results.Gate.on(),
+			"--detach and --gate exclude one another: a gate waits for the end of its run"),
+		reason.If(f.Where.Detach && typed("out"),
+			"--out and --detach exclude one another: give --out to spate runs follow or spate runs fetch"),
+		f.Where.at().Check())
 }
 
 // recordsKept returns the form of the request rows in the protocol's words.
