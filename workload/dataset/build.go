@@ -225,7 +225,7 @@ func (b *builder) readAll(all itemReader) error {
 			err = unusable("is longer than %d MiB", maxUsed>>20)
 		case it.Fault != nil:
 			err = unusable("%v", it.Fault)
-		case len(bytes.TrimSpace(it.Text)) == 0 && all.Unit() == "line":
+		case len(bytes.TrimSpace(it.Text)) == 0 && it.Fields == nil && all.Unit() == "line":
 			err = exclude("is empty")
 		default:
 			err = b.parse(it)

@@ -50,10 +50,10 @@ func (b *builder) rows(parse func(text []byte, row *rows.Row) error) {
 
 // trace reads rows by a function, and adds them in the order of their times. If the first row has no time, none has
 // one: such a trace cannot be replayed, but gives a load its requests.
-func (b *builder) trace(parse func(text []byte) (timedRow, error), fill func(timedRow, *rows.Row) error) {
+func (b *builder) trace(parse func(item) (timedRow, error), fill func(timedRow, *rows.Row) error) {
 	sorter, known := newTimeSorter(sorterBytes, "line"), false
 	b.parse = func(it item) error {
-		t, err := parse(it.Text)
+		t, err := parse(it)
 		if err != nil {
 			return err
 		}

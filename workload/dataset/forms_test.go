@@ -224,7 +224,7 @@ func TestUnusable(t *testing.T) {
 		"burstgpt": {head + "1,m,5,5,10,c\n", bad{
 			"1,m,-5,5,0,c":  "must not be negative",
 			"1,m,NaN,5,0,c": "not a number",
-			"1,m,5":         "has 3 columns",
+			"1,m,5":         "has 3 fields, but there are 6 columns",
 			",m,5,5,0,c":    "has no Timestamp",
 			`1,"m,5,5,0,c`:  "quote",
 			"1,m,0x5,5,0,c": "not a number",

@@ -31,8 +31,9 @@ var errItemTooLong = fmt.Errorf("is longer than %d MiB: the file is not a file o
 
 // item is what a row is made from: a line, an element of an array, a record of CSV, a row of Parquet, or a span.
 type item struct {
-	Number  uint64 // from 1
-	Text    []byte // valid until the next item
+	Number  uint64   // from 1
+	Text    []byte   // valid until the next item
+	Fields  []string // of a record of CSV that is not text; valid as long
 	TooLong bool
 	Fault   error // why the item cannot be used; nil: it may be usable
 }
@@ -260,6 +261,7 @@ type records struct {
 	csv     *csv.Reader
 	names   []string // escaped for JSON
 	numbers []bool
+	plain   bool // records are fields instead of objects
 	text    []byte
 }
 
@@ -281,7 +283,7 @@ func (l *limitedRecord) Read(b []byte) (int, error) {
 
 // newRecords returns the records of a CSV file as JSON objects. It reads the names of the columns. Columns named in
 // numbers hold numbers.
-func newRecords(src *bufio.Reader, numbers []string) (itemReader, error) {
+func newRecords(src *bufio.Reader, numbers []string) (*records, error) {
 	limited := &limitedRecord{Reader: src}
 	r := &records{src: limited, csv: csv.NewReader(limited)}
 	r.csv.ReuseRecord = true
@@ -319,6 +321,10 @@ func (r *records) Next() (item, error) {
 	}
 	line, _ := r.csv.FieldPos(0)
 	it := item{Number: uint64(line)}
+	if r.plain {
+		it.Fields = fields
+		return it, nil
+	}
 	r.text = append(r.text[:0], '{')
 	for i, field := range fields {
 		if !utf8.ValidString(field) {

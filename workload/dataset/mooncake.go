@@ -48,8 +48,8 @@ type mooncake struct {
 }
 
 // parse reads a row. The row's blocks and content are valid until the next call.
-func (m *mooncake) parse(text []byte) (t timedRow, err error) {
-	o, err := readObject(text)
+func (m *mooncake) parse(it item) (t timedRow, err error) {
+	o, err := readObject(it.Text)
 	if err != nil {
 		return t, err
 	}
