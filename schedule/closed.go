@@ -1,8 +1,6 @@
 package schedule
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"math/bits"
 	"sync"
@@ -54,27 +52,14 @@ type Closed struct {
 // whichever comes first. Then the agent starts unmeasured requests for the cool-down. With phases nothing starts after
 // their end, and the cool-down is their last part.
 func NewClosed(load *spatev1.LoadPoint, seed uint64, s Share) (*Closed, error) {
-	if load.GetConcurrency() == 0 || load.GetRate() != 0 || load.GetReplaySpeed() != 0 {
-		return nil, fmt.Errorf("schedule: a load of concurrency %d, rate %v and replay speed %v is not a closed loop",
-			load.GetConcurrency(), load.GetRate(), load.GetReplaySpeed())
-	}
-	concurrency := uint64(load.GetConcurrency())
-	c := &Closed{concurrency: concurrency, end: math.MaxInt64, latest: -1}
-	var err error
-	if c.think, err = newThink(load.GetThinkTime(), seed); err != nil {
-		return nil, err
-	}
-	if c.phases, err = newPhases(load.GetPhases(), float64(concurrency)); err != nil {
-		return nil, err
-	}
+	c := &Closed{concurrency: uint64(load.GetConcurrency()), end: math.MaxInt64, latest: -1,
+		think: newThink(load.GetThinkTime(), seed), phases: newPhases(load.GetPhases())}
 	if len(c.phases) > 0 {
 		c.end = c.phases[len(c.phases)-1].end()
 	}
+	var err error
 	if c.limits, err = limitsOf(load, len(c.phases) > 0, c.end); err != nil {
 		return nil, err
-	}
-	if c.limits.stagger > 0 && len(c.phases) > 0 {
-		return nil, errors.New("schedule: stagger does not go with phases, which say when slots start: remove stagger")
 	}
 	c.progress.limits = c.limits
 	return c, c.take(s)
@@ -275,23 +260,9 @@ type think struct {
 }
 
 // newThink reads a think time. Unset is 0.
-func newThink(t *spatev1.ThinkTime, seed uint64) (think, error) {
-	mean, err := span("think_time", t.GetMean())
-	if err != nil {
-		return think{}, fmt.Errorf("schedule: %w", err)
-	}
-	if mean > math.MaxInt64/40 {
-		return think{}, fmt.Errorf("schedule: think time is %v: it must be below 7 years", mean)
-	}
-	switch d := t.GetDistribution(); d {
-	case "", "constant":
-		return think{mean: mean}, nil
-	case "exponential":
-		return think{mean: mean, exponential: true, random: draw.New(seed, "think time")}, nil
-	default:
-		return think{}, fmt.Errorf("schedule: unknown distribution of think times %q: use constant or exponential",
-			d)
-	}
+func newThink(t *spatev1.ThinkTime, seed uint64) think {
+	return think{mean: t.GetMean().AsDuration(), exponential: t.GetDistribution() == "exponential",
+		random: draw.New(seed, "think time")}
 }
 
 // after returns the think time after request i. An exponential one is -ln(1 - U_i) times the mean, at most 36.8 times

@@ -186,24 +186,11 @@ func TestClosedIsSafe(t *testing.T) {
 	}
 }
 
-func TestClosedRefuses(t *testing.T) {
-	for name, load := range map[string]*spatev1.LoadPoint{
-		"nothing":        nil,
-		"no concurrency": {Requests: 1},
-		"open loop":      {Concurrency: 1, Rate: 1, Requests: 1},
-		"no end":         {Concurrency: 1},
-		"replay":         {Concurrency: 1, Requests: 1, ReplaySpeed: 1},
-		"too high phase": {Concurrency: 1, Phases: []*spatev1.Phase{{From: 1.5, Duration: durationpb.New(1)}}},
-		"all cool-down": {Concurrency: 1, Phases: []*spatev1.Phase{{From: 1, Duration: durationpb.New(1)}},
-			Cooldown: durationpb.New(1)},
-		"negative think": {Concurrency: 1, Requests: 1, ThinkTime: &spatev1.ThinkTime{Mean: durationpb.New(-1)}},
-		"long think": {Concurrency: 1, Requests: 1,
-			ThinkTime: &spatev1.ThinkTime{Mean: durationpb.New(math.MaxInt64)}},
-		"unknown think": {Concurrency: 1, Requests: 1, ThinkTime: &spatev1.ThinkTime{Distribution: "pareto"}},
-	} {
-		if _, err := NewClosed(load, 1, sole(whole)); err == nil {
-			t.Errorf("%s: accepted", name)
-		}
+func TestClosedRefusesWhatLeavesNothing(t *testing.T) {
+	load := &spatev1.LoadPoint{Concurrency: 1, Phases: []*spatev1.Phase{{From: 1, Duration: durationpb.New(1)}},
+		Cooldown: durationpb.New(1)}
+	if _, err := NewClosed(load, 1, sole(whole)); err == nil {
+		t.Error("a cool-down of the whole load: accepted")
 	}
 }
 
@@ -432,17 +419,5 @@ func TestWhatStartsInTheStaggerIsWarmUp(t *testing.T) {
 	}
 	if a, _ := c.Next(10 * time.Second); a.Unmeasured {
 		t.Error("not measured behind the stagger")
-	}
-}
-
-func TestStaggerRefused(t *testing.T) {
-	second := durationpb.New(time.Second)
-	if _, err := NewOpen(&spatev1.LoadPoint{Rate: 1, Arrival: "constant", Requests: 1, Stagger: second}, 1,
-		sole(whole)); err == nil {
-		t.Error("an open loop was staggered")
-	}
-	if _, err := NewClosed(&spatev1.LoadPoint{Concurrency: 1, Phases: []*spatev1.Phase{{From: 1, Duration: second}},
-		Stagger: second}, 1, sole(whole)); err == nil {
-		t.Error("phases were staggered")
 	}
 }

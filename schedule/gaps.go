@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"fmt"
 	"math"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -16,23 +15,16 @@ type gaps interface {
 	At(i uint64) float64
 }
 
-// newGaps returns the gaps of a load's arrival process, nil for constant ones. The error says what is wrong with the
-// load.
-func newGaps(load *spatev1.LoadPoint, seed uint64) (gaps, error) {
-	if b := load.GetBurstiness(); load.GetArrival() != "gamma" && b != 0 && b != 1 {
-		return nil, fmt.Errorf("burstiness is %v, but arrival is %q: burstiness is for gamma arrivals only", b,
-			load.GetArrival())
-	}
+// newGaps returns the gaps of a load's arrival process, nil for constant ones.
+func newGaps(load *spatev1.LoadPoint, seed uint64) gaps {
 	random := draw.New(seed, "arrivals")
 	switch load.GetArrival() {
 	case "constant":
-		return nil, nil
-	case "poisson":
-		return exponentialGaps{random}, nil
+		return nil
 	case "gamma":
 		return newGammaGaps(load.GetBurstiness(), random)
 	}
-	return nil, fmt.Errorf("unknown arrival process %q: use one of constant, gamma, poisson", load.GetArrival())
+	return exponentialGaps{random}
 }
 
 // GapShape returns the shape of an open loop's gaps between arrivals: 1 / their variance in units of their mean. It is
@@ -66,18 +58,8 @@ type gammaGaps struct {
 	inverse float64 // 1/k
 }
 
-// Accepted shapes of gamma gaps. Below them nearly all gaps are 0, above them all gaps are nearly equal.
-const (
-	minBurstiness = 1e-6
-	maxBurstiness = 1e6
-)
-
 // newGammaGaps computes what all gaps have in common.
-func newGammaGaps(shape float64, random draw.Sequence) (gaps, error) {
-	if !(shape >= minBurstiness && shape <= maxBurstiness) {
-		return nil, fmt.Errorf("burstiness is %v: it must be from %v to %.0e", shape,
-			minBurstiness, float64(maxBurstiness))
-	}
+func newGammaGaps(shape float64, random draw.Sequence) *gammaGaps {
 	g := &gammaGaps{random: random, inverse: 1 / shape}
 	if shape < 1 {
 		g.boost = 1 / shape
@@ -85,7 +67,7 @@ func newGammaGaps(shape float64, random draw.Sequence) (gaps, error) {
 	}
 	g.d = shape - 1.0/3
 	g.c = 1 / math.Sqrt(9*g.d)
-	return g, nil
+	return g
 }
 
 // At uses the method of Marsaglia and Tsang ("A simple method for generating gamma variables", 2000). With d = k -
@@ -152,11 +134,8 @@ func (s *stream) signed() float64 { return float64(int64(s.next())) * (1.0 / (1 
 // fraction returns a uniform number between 0 and 1, exclusive.
 func (s *stream) fraction() float64 { return float64(s.next()>>12|1) * (1.0 / (1 << 52)) }
 
-// splitRandom and splitInTurn are the values of LoadPoint.split.
-const (
-	splitRandom = "random"
-	splitInTurn = "in_turn"
-)
+// splitRandom is the value of LoadPoint.split with which arrivals are not dealt in turn.
+const splitRandom = "random"
 
 // draws are the random numbers that assign arrivals to ranks.
 //
@@ -171,15 +150,11 @@ const (
 type draws struct{ sequences draw.Sequence }
 
 // drawsOf returns the draws of a load, nil if its arrivals are dealt in turn.
-func drawsOf(load *spatev1.LoadPoint, seed uint64) (*draws, error) {
-	switch split := load.GetSplit(); split {
-	case "", splitInTurn:
-		return nil, nil //nolint:nilnil // dealing in turn needs no draws
-	case splitRandom:
-		return &draws{draw.New(seed, "split")}, nil
-	default:
-		return nil, fmt.Errorf("schedule: unknown split %q: use %s or %s", split, splitRandom, splitInTurn)
+func drawsOf(load *spatev1.LoadPoint, seed uint64) *draws {
+	if load.GetSplit() != splitRandom {
+		return nil
 	}
+	return &draws{draw.New(seed, "split")}
 }
 
 // seat returns a number that selects the seat of arrival i in a pattern: a seat drawn from a sequence, or k if arrivals

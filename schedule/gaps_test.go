@@ -13,11 +13,7 @@ func TestShape(t *testing.T) {
 		if name == "gamma" {
 			load.Burstiness = 0.5
 		}
-		g, err := newGaps(load, 1)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		shape := GapShape(load)
+		g, shape := newGaps(load, 1), GapShape(load)
 		if (g == nil) != (shape == 0) {
 			t.Errorf("%s: shape %v", name, shape)
 		}

@@ -1,12 +1,9 @@
 package schedule
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"time"
-
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -43,44 +40,13 @@ type limits struct {
 // limitsOf reads a load point. If it is bounded, its arrivals end by themselves at an offset, because of phases or a
 // trace.
 func limitsOf(load *spatev1.LoadPoint, bounded bool, end time.Duration) (limits, error) {
-	l := limits{requests: load.GetRequests(), warmupRequests: load.GetWarmupRequests(), bounded: bounded}
-	var steady time.Duration
-	for _, s := range []struct {
-		name  string
-		value *durationpb.Duration
-		into  *time.Duration
-	}{
-		{"duration", load.GetDuration(), &l.duration},
-		{"warmup_duration", load.GetWarmupDuration(), &l.warmupDuration},
-		{"warmup_until_steady", load.GetWarmupUntilSteady(), &steady},
-		{"cooldown", load.GetCooldown(), &l.cooldown},
-		{"stagger", load.GetStagger(), &l.stagger},
-	} {
-		var err error
-		if *s.into, err = span(s.name, s.value); err != nil {
-			return limits{}, fmt.Errorf("schedule: %w", err)
-		}
-	}
-	if l.stagger > 0 && load.GetConcurrency() == 0 {
-		return limits{}, errors.New("schedule: stagger is for closed loops only: remove stagger")
-	}
-	if steady > 0 {
-		if l.warmupRequests > 0 || l.warmupDuration > 0 {
-			return limits{}, errors.New(
-				"schedule: warmup_until_steady replaces warmup_requests and warmup_duration: set only one kind of warm-up",
-			)
-		}
+	l := limits{requests: load.GetRequests(), warmupRequests: load.GetWarmupRequests(), bounded: bounded,
+		duration: load.GetDuration().AsDuration(), warmupDuration: load.GetWarmupDuration().AsDuration(),
+		cooldown: load.GetCooldown().AsDuration(), stagger: load.GetStagger().AsDuration()}
+	if steady := load.GetWarmupUntilSteady().AsDuration(); steady > 0 {
 		l.pending, l.warmupDuration = true, later(steady, MeasureSlack)
 	}
 	l.warmupDuration = max(l.warmupDuration, l.stagger)
-	const most = math.MaxInt64
-	if l.requests > most || l.warmupRequests > most-l.requests {
-		return limits{}, fmt.Errorf("schedule: %d and %d requests are more than can be counted", l.requests,
-			l.warmupRequests)
-	}
-	if l.requests == 0 && l.duration == 0 && !bounded {
-		return limits{}, errors.New("schedule: the load never ends: set requests or duration")
-	}
 	if !bounded {
 		return l, nil
 	}
@@ -106,20 +72,6 @@ func (l limits) endingAt(end time.Duration) (limits, error) {
 		l.coolFrom = end - l.cooldown
 	}
 	return l, nil
-}
-
-// span reads a duration, which must not be negative. Unset is 0.
-func span(name string, d *durationpb.Duration) (time.Duration, error) {
-	if d == nil {
-		return 0, nil
-	}
-	if err := d.CheckValid(); err != nil {
-		return 0, fmt.Errorf("%s: %w", name, err)
-	}
-	if d.AsDuration() < 0 {
-		return 0, fmt.Errorf("%s is %v: it must not be negative", name, d.AsDuration())
-	}
-	return d.AsDuration(), nil
 }
 
 // later returns at + by, or math.MaxInt64 if that would overflow.

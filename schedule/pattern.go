@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"sort"
 	"time"
@@ -175,47 +174,18 @@ type phase struct {
 	from, to      float64
 }
 
-// newPhases reads phases with values from 0 to most. At least one value must be above 0, unless the list is empty.
-func newPhases(list []*spatev1.Phase, most float64) ([]phase, error) {
-	var phases []phase
+// newPhases reads phases, each of which begins at the end of the one before.
+func newPhases(list []*spatev1.Phase) (phases []phase) {
 	var end time.Duration
-	largest := 0.0
-	for i, m := range list {
-		p, err := newPhase(m, end, most)
-		if err != nil {
-			return nil, fmt.Errorf("schedule: phase %d: %w", i, err)
+	for _, m := range list {
+		p := phase{begin: end, length: m.GetDuration().AsDuration(), from: m.GetFrom(), to: m.GetFrom()}
+		if m.To != nil {
+			p.to = m.GetTo()
 		}
 		end = p.end()
-		largest = max(largest, p.from, p.to)
 		phases = append(phases, p)
 	}
-	if len(phases) > 0 && largest == 0 {
-		return nil, fmt.Errorf(
-			"schedule: all %d phases are 0, so no request would start: set at least one value above 0", len(phases))
-	}
-	return phases, nil
-}
-
-// newPhase reads a phase that begins at an offset.
-func newPhase(m *spatev1.Phase, begin time.Duration, most float64) (phase, error) {
-	length, err := span("duration", m.GetDuration())
-	if err != nil {
-		return phase{}, err
-	}
-	p := phase{begin: begin, length: length, from: m.GetFrom(), to: m.GetFrom()}
-	if m != nil && m.To != nil {
-		p.to = m.GetTo()
-	}
-	if length == 0 || length >= math.MaxInt64-begin {
-		return phase{}, fmt.Errorf("its duration is %v: it must be above 0, and all phases together below 292 years",
-			length)
-	}
-	for _, value := range []float64{p.from, p.to} {
-		if !(value >= 0 && value <= most) {
-			return phase{}, fmt.Errorf("a value is %v: it must be from 0 to %.0e", value, most)
-		}
-	}
-	return p, nil
+	return phases
 }
 
 // end returns the offset at which the phase ends.

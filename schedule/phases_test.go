@@ -245,22 +245,3 @@ func TestWakeUp(t *testing.T) {
 		t.Error("a slot without phases sleeps")
 	}
 }
-
-func TestPhasesRefuse(t *testing.T) {
-	second := durationpb.New(time.Second)
-	for name, p := range map[string]*spatev1.Phase{
-		"nothing":              nil,
-		"no duration":          {From: 1},
-		"negative duration":    {From: 1, Duration: durationpb.New(-1)},
-		"too long":             {From: 1, Duration: &durationpb.Duration{Seconds: 315_576_000_000}},
-		"negative":             {From: -1, Duration: second},
-		"negative end":         {From: 1, To: proto.Float64(-1), Duration: second},
-		"no number":            {From: math.NaN(), Duration: second},
-		"too much":             {From: 11, Duration: second},
-		"nothing at all times": {From: 0, Duration: second},
-	} {
-		if _, err := newPhases([]*spatev1.Phase{p}, 10); err == nil {
-			t.Errorf("%s: accepted", name)
-		}
-	}
-}

@@ -8,7 +8,7 @@
 // steady, the moment at which measuring begins. Every agent computes the same schedule and takes its own indices, in
 // turn or by a random draw. So the union over all agents is exactly what one machine would do, however many agents
 // there are and however unequal. The package sends nothing, waits for nothing and reads no clock: the agent's executor
-// asks it what comes next.
+// asks it what comes next. Load points are valid: package plans checked them, with the place of each mistake in the plan.
 package schedule
 
 import (
@@ -38,10 +38,7 @@ var errOver = errors.New("schedule: over")
 
 // newProcess returns the load's arrival process, at its start.
 func newProcess(load *spatev1.LoadPoint, phases []phase, seed uint64, l *limits) (process, error) {
-	g, err := newGaps(load, seed)
-	if err != nil {
-		return nil, fmt.Errorf("schedule: %w", err)
-	}
+	g := newGaps(load, seed)
 	if len(phases) > 0 {
 		return &ramp{base: base{gaps: g}, cursor: cursor{phases: phases}}, nil
 	}
@@ -214,14 +211,7 @@ type Open interface {
 //
 // The load's split decides which arrivals are the share's: see draws.
 func NewOpen(load *spatev1.LoadPoint, seed uint64, s Share) (Open, error) {
-	if load.GetConcurrency() != 0 || load.GetReplaySpeed() != 0 {
-		return nil, fmt.Errorf("schedule: a load of concurrency %d and replay speed %v is not an open loop with a rate",
-			load.GetConcurrency(), load.GetReplaySpeed())
-	}
-	phases, err := newPhases(load.GetPhases(), maxRate)
-	if err != nil {
-		return nil, err
-	}
+	phases := newPhases(load.GetPhases())
 	var end time.Duration
 	if len(phases) > 0 {
 		end = phases[len(phases)-1].end()
@@ -234,11 +224,7 @@ func NewOpen(load *spatev1.LoadPoint, seed uint64, s Share) (Open, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := drawsOf(load, seed)
-	if err != nil {
-		return nil, err
-	}
-	return newWalk(p, l, s, d), nil
+	return newWalk(p, l, s, drawsOf(load, seed)), nil
 }
 
 // Quantise turns capacities of any scale into integer weights that sum up to total and are as nearly proportional as

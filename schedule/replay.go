@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -23,17 +22,7 @@ type Times interface {
 // cool-down is the trace's last part. A row without a time, or earlier than the row before it, ends the schedule with
 // an error. Rows are read in order as the schedule proceeds, each once unless shares change hands.
 func NewReplay(load *spatev1.LoadPoint, seed uint64, times Times, s Share) (Open, error) {
-	speed := load.GetReplaySpeed()
-	if !(speed > 0 && speed <= math.MaxFloat64) {
-		return nil, fmt.Errorf("schedule: replay speed is %v: it must be positive", speed)
-	}
-	if load.GetConcurrency() != 0 || load.GetRate() != 0 || len(load.GetPhases()) != 0 {
-		return nil, errors.New("schedule: a replay has the times of its trace: remove concurrency, rate and phases")
-	}
-	if times.Len() == 0 {
-		return nil, errors.New("schedule: the trace has no rows")
-	}
-	r := &replay{times: times, rows: times.Len(), speed: speed}
+	r := &replay{times: times, rows: times.Len(), speed: load.GetReplaySpeed()}
 	last, err := r.at(r.rows - 1)
 	if err != nil {
 		return nil, err
@@ -42,11 +31,7 @@ func NewReplay(load *spatev1.LoadPoint, seed uint64, times Times, s Share) (Open
 	if err != nil {
 		return nil, err
 	}
-	d, err := drawsOf(load, seed)
-	if err != nil {
-		return nil, err
-	}
-	return newWalk(r, l, s, d), nil
+	return newWalk(r, l, s, drawsOf(load, seed)), nil
 }
 
 // replay generates arrivals at the times of a trace's rows.

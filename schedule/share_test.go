@@ -217,10 +217,7 @@ func TestEachArrivalIsDrawnOnce(t *testing.T) {
 			due[i] = time.Duration(3 * i)
 		}
 		want := drawnOwnersOf(h.stripe, seed, due)
-		d, err := drawsOf(&spatev1.LoadPoint{Split: "random"}, seed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := drawsOf(&spatev1.LoadPoint{Split: "random"}, seed)
 		for p := range h.ranks {
 			s := shareOf(t, h.of(p, len(h.stripe.Handovers)))
 			s.draws = d
