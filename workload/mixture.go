@@ -64,9 +64,6 @@ func newMixture(m *spatev1.Mixture, c Config) (*mixture, error) {
 	for i, part := range m.GetParts() {
 		of := c
 		of.Workload, of.Rows, of.PartRows, of.LineTokens = part.GetWorkload(), nil, nil, nil
-		if of.Workload.GetMix() != nil {
-			return nil, fmt.Errorf("workload: part %d of mixture %q is a mixture itself", i+1, c.Workload.GetName())
-		}
 		of.Seed = draw.Mix(c.Seed ^ draw.Hash("part", of.Workload.GetName()))
 		of.Run = c.Run + of.Workload.GetName()
 		if i < len(c.PartRows) {

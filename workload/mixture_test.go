@@ -180,7 +180,6 @@ func TestMixturesRefused(t *testing.T) {
 		w    *spatev1.Workload
 		want string
 	}{
-		"nested":  {mixOf([]*spatev1.Workload{mixOf([]*spatev1.Workload{random}, 1)}, 1), "is a mixture itself"},
 		"weight":  {mixOf([]*spatev1.Workload{random, random}, 1, 0), "weight 2 is 0"},
 		"content": {mixOf([]*spatev1.Workload{{Name: "empty"}}, 1), `part "empty"`},
 		"rows":    {mixOf([]*spatev1.Workload{jsonlOf(&spatev1.FileContent{})}, 1), "has no rows"},

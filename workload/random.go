@@ -53,7 +53,7 @@ func newRandom(r *spatev1.RandomContent, c Config) (*random, error) {
 		shortest, longest := contentTokens(isl.shortest(), c.Template), contentTokens(isl.longest(), c.Template)
 		w.prefixes = newPrefixes(p, c.Seed, w.promptTokens, uint64(shortest), uint64(longest))
 	}
-	return w, b.check(r.GetPrefix())
+	return w, nil
 }
 
 // shapesOf returns the distributions of the lengths.
@@ -67,10 +67,6 @@ func shapesOf(r *spatev1.RandomContent) (isl, osl shape, err error) {
 	ratio := r.GetRangeRatio()
 	if ratio == 0 {
 		return isl, osl, nil
-	}
-	if r.GetIslLengths() != nil || r.GetOslLengths() != nil {
-		return nil, nil, fmt.Errorf("workload: range_ratio is %v, "+
-			"but isl or osl has a distribution of lengths: leave one out", ratio)
 	}
 	return rangeAround(r.GetIsl(), ratio), rangeAround(r.GetOsl(), ratio), nil
 }

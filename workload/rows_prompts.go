@@ -26,23 +26,15 @@ func newPrompts(content *spatev1.FileContent, c Config) (*prompts, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &prompts{file: f, orders: draw.New(c.Seed, "order"), texts: uint64(content.GetTexts())}
+	w := &prompts{file: f, shuffled: content.GetOrder() != "file", orders: draw.New(c.Seed, "order"),
+		texts: uint64(content.GetTexts())}
 	if w.texts > 0 && (f.rows.Has(rows.Texts) || f.rows.Has(rows.Documents) || f.rows.Has(rows.Session)) {
 		return nil, fmt.Errorf("workload: rows of %q cannot be the texts of a request: leave texts out", c.Workload.GetName())
-	}
-	switch content.GetOrder() {
-	case "", "shuffled":
-		w.shuffled = true
-	case "file":
-	default:
-		return nil, fmt.Errorf("workload: order %q is not known: give shuffled or file", content.GetOrder())
 	}
 	if !f.rows.Has(rows.Session) {
 		return w, nil
 	}
-	if w.play, err = newPlay(content.GetSessions(), c); err != nil {
-		return nil, err
-	}
+	w.play = newPlay(content.GetSessions(), c)
 	return w, w.play.checkForm(c.Form)
 }
 

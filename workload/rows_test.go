@@ -175,13 +175,9 @@ func TestFormsRefused(t *testing.T) {
 
 func TestRowsRefused(t *testing.T) {
 	rows := rowsOf(t, jsonlOf(&spatev1.FileContent{}), `{"prompt": "a"}`, nil)
-	busted := jsonlOf(&spatev1.FileContent{})
-	busted.CacheBusting = "x"
 	for name, c := range map[string]Config{
 		"no rows":    {Workload: mooncakeOf()},
 		"other rows": {Workload: mooncakeOf(), Rows: rows},
-		"order":      {Workload: jsonlOf(&spatev1.FileContent{Order: "x"}), Rows: rows},
-		"cache":      {Workload: busted, Rows: rows},
 		"empty word": {Workload: jsonlOf(&spatev1.FileContent{}), Rows: rows, Words: []string{""}},
 	} {
 		if _, err := New(c); err == nil {

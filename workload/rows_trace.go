@@ -36,8 +36,8 @@ func newTrace(content *spatev1.TraceContent, c Config) (*trace, error) {
 	if !f.rows.Has(rows.Steps) {
 		return w, nil
 	}
-	if w.play, err = newPlay(content.GetSessions(), c); err != nil || !f.rows.Continued() {
-		return w, err
+	if w.play = newPlay(content.GetSessions(), c); !f.rows.Continued() {
+		return w, nil
 	}
 	return w, w.play.checkForm(c.Form)
 }

@@ -35,10 +35,7 @@ func newSessions(s *spatev1.SessionContent, c Config) (*sessions, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := newPlay(s.GetPlay(), c)
-	if err != nil {
-		return nil, err
-	}
+	p := newPlay(s.GetPlay(), c)
 	if err := p.checkForm(c.Form); err != nil {
 		return nil, err
 	}
@@ -194,27 +191,14 @@ type play struct {
 }
 
 // newPlay reads the plan's settings. A nil p has the defaults.
-func newPlay(p *spatev1.SessionPlay, c Config) (play, error) {
-	x := play{mean: p.GetThinkTime().GetMean().AsDuration(), scale: 1, pauses: draw.New(c.Seed, "pauses")}
+func newPlay(p *spatev1.SessionPlay, c Config) play {
+	x := play{mean: p.GetThinkTime().GetMean().AsDuration(), scale: 1, pauses: draw.New(c.Seed, "pauses"),
+		exponential: p.GetThinkTime().GetDistribution() == "exponential",
+		server:      p.GetHistory() == "" || p.GetHistory() == "server"}
 	if p != nil && p.DelayScale != nil {
 		x.scale = p.GetDelayScale()
 	}
-	switch p.GetHistory() {
-	case "", "server":
-		x.server = true
-	case "planned", "none":
-	default:
-		return play{}, fmt.Errorf("workload: history %q is not known: give server, planned or none", p.GetHistory())
-	}
-	switch d := p.GetThinkTime().GetDistribution(); d {
-	case "", "constant":
-	case "exponential":
-		x.exponential = true
-	default:
-		return play{}, fmt.Errorf("workload: distribution %q of think_time is not known: give constant or exponential",
-			d)
-	}
-	return x, nil
+	return x
 }
 
 // checkForm returns an error if a history cannot be sent in the form that the target takes.

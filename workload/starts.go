@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -163,27 +162,14 @@ func newBusting(c Config) (*vocabulary, cacheBusting, error) {
 	if err != nil {
 		return nil, cacheBusting{}, err
 	}
-	switch how := c.Workload.GetCacheBusting(); how {
-	case "", "none":
+	if c.Workload.GetCacheBusting() != "request" {
 		return v, cacheBusting{}, nil
-	case "request":
-	default:
-		return nil, cacheBusting{}, fmt.Errorf("workload: cache_busting %q is not known: give none or request", how)
 	}
 	if v.size(Text) < 2 || v.size(TokenIDs) < 2 {
 		return nil, cacheBusting{}, fmt.Errorf("workload: cache_busting needs at least 2 different tokens, "+
 			"but there are %d words and %d token ids", v.size(Text), v.size(TokenIDs))
 	}
 	return v, cacheBusting{starts: draw.New(c.Seed, "cache busting", c.Run), on: true}, nil
-}
-
-// check returns an error if the workload also has a prefix, which contradicts cache busting.
-func (b cacheBusting) check(p *spatev1.Prefix) error {
-	if b.on && p != nil {
-		return errors.New("workload: prefix and cache_busting contradict each other, " +
-			"because a prefix makes requests start alike: leave one out")
-	}
-	return nil
 }
 
 // uniqueTokens returns the number of tokens in the unique start of a prompt of n tokens. A prompt that is shorter than

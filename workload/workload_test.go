@@ -254,17 +254,8 @@ func TestNewRefuses(t *testing.T) {
 		"no osl":     {Workload: withContent(&spatev1.RandomContent{Isl: 1})},
 		"isl twice": {Workload: withContent(&spatev1.RandomContent{Isl: 1, Osl: 1,
 			IslLengths: uniformOf(1, 2)})},
-		"range ratio of lengths": {Workload: withContent(&spatev1.RandomContent{Isl: 1,
-			OslLengths: uniformOf(1, 2), RangeRatio: 0.5})},
 		"empty word": {Workload: withContent(&spatev1.RandomContent{Isl: 1, Osl: 1}),
 			Words: []string{"a", ""}},
-		"prefix that is busted": {Workload: &spatev1.Workload{CacheBusting: "request",
-			Content: &spatev1.Workload_Random{
-				Random: &spatev1.RandomContent{Isl: 1, Osl: 1, Prefix: &spatev1.Prefix{Length: 1}},
-			}}},
-		"unknown busting": {Workload: &spatev1.Workload{CacheBusting: "run", Content: &spatev1.Workload_Random{
-			Random: &spatev1.RandomContent{Isl: 1, Osl: 1},
-		}}},
 		"busting with one word": {Words: []string{"a"}, Workload: &spatev1.Workload{
 			CacheBusting: "request", Content: &spatev1.Workload_Random{Random: &spatev1.RandomContent{Isl: 1, Osl: 1}},
 		}},
@@ -274,18 +265,10 @@ func TestNewRefuses(t *testing.T) {
 		"too long":      {Workload: sessions(&spatev1.SessionContent{Turns: 10_000, Isl: 1 << 24, Osl: 1})},
 		"no isl a turn": {Workload: sessions(&spatev1.SessionContent{Turns: 1, Osl: 1})},
 		"no osl a turn": {Workload: sessions(&spatev1.SessionContent{Turns: 1, Isl: 1})},
-		"unknown history": {Workload: sessions(&spatev1.SessionContent{
-			Turns: 1, Isl: 1, Osl: 1, Play: &spatev1.SessionPlay{History: "mine"},
-		})},
-		"unknown think time": {Workload: sessions(&spatev1.SessionContent{
-			Turns: 1, Isl: 1, Osl: 1, Play: &spatev1.SessionPlay{ThinkTime: &spatev1.ThinkTime{Distribution: "gamma"}},
-		})},
 		"answers as ids": {Form: TokenIDs,
 			Workload: sessions(&spatev1.SessionContent{Turns: 2, Isl: 1, Osl: 1})},
 		"empty word in sessions": {Words: []string{""},
 			Workload: sessions(&spatev1.SessionContent{Turns: 2, Isl: 1, Osl: 1})},
-		"unknown busting, sessions": {Workload: &spatev1.Workload{CacheBusting: "x",
-			Content: sessions(&spatev1.SessionContent{Turns: 2, Isl: 1, Osl: 1}).Content}},
 	} {
 		if w, err := New(c); err == nil || w != nil {
 			t.Errorf("%s: accepted", name)
