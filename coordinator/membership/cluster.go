@@ -52,7 +52,6 @@ type Member struct {
 type Cluster struct {
 	cfg    Config
 	list   *memberlist.Memberlist
-	ring   *memberlist.Keyring // nil: gossip is plain
 	log    *slog.Logger
 	roster *roster
 
@@ -78,9 +77,6 @@ func Join(cfg Config) (*Cluster, error) {
 		return nil, err
 	}
 	c.stopped.Go(func() { c.rejoin(ctx) })
-	if c.ring != nil {
-		c.stopped.Go(c.rotate)
-	}
 	return c, nil
 }
 
@@ -117,10 +113,9 @@ func (c *Cluster) memberlistConfig() (*memberlist.Config, error) {
 	mc.BindAddr, mc.BindPort = bind.Addr().String(), int(bind.Port())
 	mc.AdvertiseAddr, mc.AdvertisePort = adv.Addr().String(), int(adv.Port())
 	mc.Label = c.cfg.Label
-	if c.ring, err = c.cfg.keyring(); err != nil {
+	if mc.Keyring, err = c.cfg.keyring(); err != nil {
 		return nil, err
 	}
-	mc.Keyring = c.ring
 	mc.Delegate, mc.Events = metaDelegate(c.cfg.Meta.Encode()), c.roster
 	mc.Logger = debugLogger(c.log)
 	return mc, nil

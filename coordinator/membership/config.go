@@ -1,7 +1,6 @@
 package membership
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -41,11 +40,8 @@ type Config struct {
 	// Label names the cluster. Members with different labels refuse each other. Default DefaultLabel.
 	Label string
 	// Keys returns the keys that encrypt gossip, 16, 24 or 32 bytes each. The first key encrypts, all keys decrypt.
-	// Validate and Join call Keys, and later it is called every KeyPoll, so that keys can be changed without a restart
-	// (see Cluster.rotate). If Keys is nil, or returns no keys at the start, gossip is not encrypted.
+	// Validate and Join call Keys. If Keys is nil, or returns no keys, gossip is not encrypted.
 	Keys func() ([][]byte, error)
-	// KeyPoll is how often Keys is called. Default 5 s.
-	KeyPoll time.Duration
 	// Seeds are addresses (host or host:port) of any members. Host names are looked up again at each attempt. Empty:
 	// this member waits until another one joins it.
 	Seeds []string
@@ -66,9 +62,6 @@ func (c Config) withDefaults() Config {
 	c.Logger, c.Label = cmp.Or(c.Logger, slog.Default()), cmp.Or(c.Label, DefaultLabel)
 	if c.Rejoin <= 0 {
 		c.Rejoin = 10 * time.Second
-	}
-	if c.KeyPoll <= 0 {
-		c.KeyPoll = 5 * time.Second
 	}
 	if c.resolve == nil {
 		c.resolve = net.DefaultResolver.LookupHost
@@ -117,83 +110,6 @@ func (c Config) keyring() (*memberlist.Keyring, error) {
 	}
 	return ring, nil
 }
-
-// rotate calls Keys every KeyPoll and uses new keys. It returns at Close. On an error the keys stay as they were; the
-// same error is logged once.
-//
-// A key is changed in three steps. Each step is done on all members before the next: add the new key after the old one
-// (all can decrypt with it), move it to the front (all encrypt with it), remove the old key.
-func (c *Cluster) rotate() {
-	tick := time.NewTicker(c.cfg.KeyPoll)
-	defer tick.Stop()
-	said := ""
-	for {
-		select {
-		case <-c.stop:
-			return
-		case <-tick.C:
-		}
-		changed, err := c.renewKeys()
-		switch {
-		case err != nil && err.Error() != said:
-			said = err.Error()
-			c.log.Warn("gossip keys cannot be renewed and stay unchanged", "error", err)
-		case err == nil:
-			said = ""
-		}
-		if changed {
-			c.log.Info("gossip keys changed", "keys", len(c.ring.GetKeys()))
-		}
-	}
-}
-
-// renewKeys updates the ring to the keys that Keys returns now. It refuses to switch encryption off.
-func (c *Cluster) renewKeys() (changed bool, err error) {
-	keys, err := c.cfg.keys()
-	if err != nil {
-		return false, err
-	}
-	if len(keys) == 0 {
-		return false, errors.New("membership: no gossip keys are left, and encryption cannot be switched off while " +
-			"the program runs: restart it for that")
-	}
-	return install(c.ring, keys)
-}
-
-// install makes the ring hold exactly keys, in their order. It only removes keys from the end: memberlist hands out its
-// slice of keys, and a removal elsewhere would move keys within that slice.
-func install(ring *memberlist.Keyring, keys [][]byte) (changed bool, err error) {
-	keys = distinct(keys)
-	if same(ring.GetKeys(), keys) {
-		return false, nil
-	}
-	if err := errors.Join(ring.AddKey(keys[0]), ring.UseKey(keys[0])); err != nil {
-		return true, fmt.Errorf("membership: gossip keys: %w", err)
-	}
-	for old := ring.GetKeys(); len(old) > len(keys) || !same(old, keys[:len(old)]); old = ring.GetKeys() {
-		if err := ring.RemoveKey(old[len(old)-1]); err != nil {
-			return true, fmt.Errorf("membership: gossip keys: %w", err)
-		}
-	}
-	for _, key := range keys {
-		if err := ring.AddKey(key); err != nil {
-			return true, fmt.Errorf("membership: gossip keys: %w", err)
-		}
-	}
-	return true, nil
-}
-
-// distinct removes duplicate keys.
-func distinct(keys [][]byte) (out [][]byte) {
-	for _, key := range keys {
-		if !slices.ContainsFunc(out, func(other []byte) bool { return bytes.Equal(other, key) }) {
-			out = append(out, key)
-		}
-	}
-	return out
-}
-
-func same(a, b [][]byte) bool { return slices.EqualFunc(a, b, bytes.Equal) }
 
 // interfaces returns the addresses of this machine, like net.InterfaceAddrs.
 type interfaces func() ([]net.Addr, error)

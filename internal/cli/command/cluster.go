@@ -86,7 +86,7 @@ type Gossip struct {
 	Advertise string   `rare:"yes" flag:"gossip-advertise" help:"<IP[:PORT]> at which others reach this machine (default: the listen address, or its first private one)"`
 	Join      []string `flag:"join" help:"gossip <addresses> of any members to join"`
 	Label     string   `rare:"yes" flag:"cluster" default:"spate" help:"name of the cluster; members of another one are refused"`
-	Key       string   `flag:"gossip-key" help:"keys that encrypt gossip, 16, 24 or 32 bytes in base64, one a line: env:NAME or file:PATH; the first encrypts, all decrypt; a changed file is read within seconds"`
+	Key       string   `flag:"gossip-key" help:"keys that encrypt gossip, 16, 24 or 32 bytes in base64, one a line: env:NAME or file:PATH; the first encrypts, all decrypt"`
 	WAN       bool     `rare:"yes" flag:"wan" help:"use gossip timeouts for networks between regions"`
 }
 
@@ -107,8 +107,7 @@ func (g *Gossip) Config(
 	return config, config.Validate()
 }
 
-// keys reads --gossip-key: one key per line. The first key encrypts, all decrypt. A file is read again at each call, so
-// that its keys can be changed while the program is running.
+// keys reads --gossip-key: one key per line. The first key encrypts, all decrypt.
 func (g *Gossip) keys() ([][]byte, error) {
 	text, err := Secret(g.Key)
 	if err != nil {
