@@ -55,7 +55,7 @@ func workloads() []workload {
 		{"random", "random tokens of exact length", ""},
 		{"sessions", "conversations of several turns with history", ""},
 	}
-	for _, source := range dataset.Sources() {
+	for _, source := range dataset.Sources {
 		kinds = append(kinds, workload{source.Name, source.Help, source.Example})
 	}
 	return kinds

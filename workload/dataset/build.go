@@ -246,11 +246,17 @@ func (b *builder) add(row *rows.Row) error {
 	total, unknown := uint64(row.ISL)+uint64(row.OSL), row.ISL == 0
 	switch row.Kind {
 	case rows.Session:
-		total = sessionTokens(row)
+		total = 0
+		for _, t := range row.Turns {
+			total += uint64(t.ISL) + uint64(t.OSL)
+		}
 	case rows.Steps:
 		total, unknown = longestStep(row.Steps)
 	case rows.Texts:
-		total, unknown = longestText(row)
+		total, unknown = uint64(row.OSL), false
+		for _, text := range row.Turns { // each is a prompt of its own
+			total, unknown = max(total, uint64(text.ISL)+uint64(row.OSL)), unknown || text.ISL == 0
+		}
 	case rows.Documents:
 		unknown = true // A server reads each document with the query, and words of its own around them.
 	default:
@@ -284,23 +290,6 @@ func longestStep(steps []rows.Step) (longest uint64, unknown bool) {
 		longest, unknown = max(longest, history[i]), unknown || s.ISL == 0
 	}
 	return longest, unknown
-}
-
-// longestText returns the tokens, prompt and output together, of the longest of a row's texts, each of which is a
-// prompt of its own, and whether any length is not known.
-func longestText(row *rows.Row) (longest uint64, unknown bool) {
-	for _, text := range row.Turns {
-		longest, unknown = max(longest, uint64(text.ISL)), unknown || text.ISL == 0
-	}
-	return longest + uint64(row.OSL), unknown
-}
-
-// sessionTokens returns the tokens of a whole session.
-func sessionTokens(row *rows.Row) (n uint64) {
-	for _, t := range row.Turns {
-		n += uint64(t.ISL) + uint64(t.OSL)
-	}
-	return n
 }
 
 // checkUsable returns an error unless enough rows are usable.

@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/workload/content"
 	"github.com/spate-load/spate/workload/rows"
 )
 
@@ -171,11 +170,6 @@ func clamp(n int) uint32 { return uint32(min(max(n, 0), maxLength)) }
 // maxSonnetBytes is the maximum size, in bytes, of the text of a sonnet workload. Agents keep the text in memory.
 const maxSonnetBytes = 16 << 20
 
-func init() {
-	register("sonnet", Source{Help: "lines of a text file, as vLLM's sonnet dataset", Example: "Any text.",
-		build: func(b *builder, w *spatev1.Workload, o Options) { b.sonnet(w.GetSonnet(), o) }})
-}
-
 // sonnet reads the lines of a text, each with its line feed. Empty lines are left out.
 type sonnet struct {
 	lengths  lengths
@@ -226,14 +220,6 @@ func (b *builder) sonnet(c *spatev1.SonnetContent, o Options) {
 		}
 		return nil
 	}
-}
-
-func init() {
-	register("sharegpt", Source{Help: "conversations of a ShareGPT JSON file",
-		Example: "ShareGPT JSON, plain or compressed.",
-		build: func(b *builder, w *spatev1.Workload, o Options) {
-			b.rows(objects(newReader(b, content.File(w), o).conversation))
-		}})
 }
 
 // conversation reads {"id": ..., "conversations": [{"from": "human", "value": "..."}, ...]}, or the same with

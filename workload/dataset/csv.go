@@ -6,24 +6,8 @@ import (
 	"strings"
 	"time"
 
-	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/rows"
 )
-
-func init() {
-	register("burstgpt", Source{Help: "a trace in BurstGPT's form", Example: "CSV of BurstGPT.",
-		// Rows without an answer are failed requests and are left out. Later releases have more columns.
-		build: func(b *builder, _ *spatev1.Workload, _ Options) {
-			b.table("BurstGPT", []string{"Timestamp", "Request tokens", "Response tokens"},
-				func(name string, value []byte) (int64, error) { return parseTime(name, value, 1e9) })
-		}})
-	register("azure", Source{Help: "a trace in the form of the Azure LLM inference traces",
-		Example: "CSV with TIMESTAMP, ContextTokens, GeneratedTokens.",
-		// Times are those of 2023 (2023-11-16 18:15:46.6805900) or of 2024 (2024-05-10 00:00:00.009930+00:00).
-		build: func(b *builder, _ *spatev1.Workload, _ Options) {
-			b.table("Azure", []string{"TIMESTAMP", "ContextTokens", "GeneratedTokens"}, parseDateTime)
-		}})
-}
 
 // parseDateTime reads a date and a time of day, in UTC unless a zone follows.
 func parseDateTime(name string, value []byte) (int64, error) {

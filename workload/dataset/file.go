@@ -11,15 +11,12 @@ import (
 	"github.com/spate-load/spate/workload/rows"
 )
 
-func init() {
-	register("file", Source{Help: "prompts of a file or folder: JSON of several forms, CSV, Parquet, text",
-		Example: "JSON (Alpaca, SpecBench, ShareGPT, prompts, messages), CSV, Parquet or text.",
-		build: func(b *builder, w *spatev1.Workload, o Options) {
-			c := content.File(w)
-			f := &anyFile{reader: newReader(b, c, o), format: c.GetFormat(), columns: c.GetColumns()}
-			b.openItems = func(s *itemSource) (itemReader, error) { return f.open(s, b.maxBytes) }
-			b.rows(func(text []byte, row *rows.Row) error { return f.parse(text, row) })
-		}})
+// anyFile makes the builder read a file of any form.
+func (b *builder) anyFile(w *spatev1.Workload, o Options) {
+	c := content.File(w)
+	f := &anyFile{reader: newReader(b, c, o), format: c.GetFormat(), columns: c.GetColumns()}
+	b.openItems = func(s *itemSource) (itemReader, error) { return f.open(s, b.maxBytes) }
+	b.rows(func(text []byte, row *rows.Row) error { return f.parse(text, row) })
 }
 
 // anyFile reads a file whose form its content, its name or the plan tells. Rows of JSON and CSV are objects; their

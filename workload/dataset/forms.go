@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/reflect/protoreflect"
-
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
 	"github.com/spate-load/spate/workload/rows"
@@ -23,8 +21,8 @@ func newBuilder(w *spatev1.Workload, o Options, skipped *Skipped) (*builder, err
 		openItems: func(s *itemSource) (itemReader, error) { return newElements(s.Reader) },
 		end:       func() error { return nil },
 	}
-	form, ok := sources[number]
-	if !ok {
+	form := slices.IndexFunc(Sources, func(s Source) bool { return s.Name == content.Kind(w) })
+	if form < 0 {
 		return nil, fmt.Errorf("workload %q does not use a file", w.GetName())
 	}
 	if file := content.File(w); file != nil && file.MaxSkipped != nil {
@@ -33,7 +31,7 @@ func newBuilder(w *spatev1.Workload, o Options, skipped *Skipped) (*builder, err
 	if trace := content.Trace(w); trace != nil && trace.MaxSkipped != nil {
 		b.maxSkipped = trace.GetMaxSkipped()
 	}
-	form.build(b, w, o)
+	Sources[form].build(b, w, o)
 	return b, nil
 }
 
@@ -124,7 +122,7 @@ func (u *Unused) String() string {
 }
 
 // Source is a form of file that workloads take their content from. A new source is a field of Workload.content in
-// plan.proto, and a file of this package that registers it.
+// plan.proto, and one of Sources.
 type Source struct {
 	// Name is the name of the field in a plan.
 	Name string
@@ -134,25 +132,47 @@ type Source struct {
 	build func(b *builder, w *spatev1.Workload, o Options)
 }
 
-// sources are the sources by the number of their field in a workload, which identifies the form of a rows file.
-var sources = map[uint32]Source{}
-
-// register adds a source. It panics unless a workload has a field of its name that no other source has.
-func register(name string, s Source) {
-	fields := (*spatev1.Workload)(nil).ProtoReflect().Descriptor().Oneofs().ByName("content").Fields()
-	field := fields.ByName(protoreflect.Name(name))
-	if field == nil || sources[uint32(field.Number())].build != nil {
-		panic(fmt.Sprintf("dataset: source %q is not a field of a workload, or registered twice", name))
-	}
-	s.Name = name
-	sources[uint32(field.Number())] = s
-}
-
-// Sources returns the sources in the order of their fields.
-func Sources() []Source {
-	var all []Source
-	for _, number := range slices.Sorted(maps.Keys(sources)) {
-		all = append(all, sources[number])
-	}
-	return all
+// Sources are the sources in the order of their fields.
+var Sources = []Source{
+	{"sonnet", "lines of a text file, as vLLM's sonnet dataset", "Any text.",
+		func(b *builder, w *spatev1.Workload, o Options) { b.sonnet(w.GetSonnet(), o) }},
+	{"sharegpt", "conversations of a ShareGPT JSON file", "ShareGPT JSON, plain or compressed.",
+		func(b *builder, w *spatev1.Workload, o Options) {
+			b.rows(objects(newReader(b, content.File(w), o).conversation))
+		}},
+	{"jsonl", "prompts, messages or token ids of a JSONL file", `Lines such as {"prompt": "...", "osl": 100}.`,
+		func(b *builder, w *spatev1.Workload, o Options) {
+			b.rows(objects(newReader(b, content.File(w), o).read))
+		}},
+	{"mooncake", "a trace in Mooncake's form, with its common prefixes",
+		"Lines with timestamp, input_length, output_length, hash_ids.",
+		func(b *builder, w *spatev1.Workload, o Options) { b.blocks(content.Trace(w), mooncakeForm, o) }},
+	// Rows without an answer are failed requests and are left out. Later releases have more columns.
+	{"burstgpt", "a trace in BurstGPT's form", "CSV of BurstGPT.",
+		func(b *builder, _ *spatev1.Workload, _ Options) {
+			b.table("BurstGPT", []string{"Timestamp", "Request tokens", "Response tokens"},
+				func(name string, value []byte) (int64, error) { return parseTime(name, value, 1e9) })
+		}},
+	// Times are those of 2023 (2023-11-16 18:15:46.6805900) or of 2024 (2024-05-10 00:00:00.009930+00:00).
+	{"azure", "a trace in the form of the Azure LLM inference traces",
+		"CSV with TIMESTAMP, ContextTokens, GeneratedTokens.",
+		func(b *builder, _ *spatev1.Workload, _ Options) {
+			b.table("Azure", []string{"TIMESTAMP", "ContextTokens", "GeneratedTokens"}, parseDateTime)
+		}},
+	{"bailian", "a trace in the form of the Qwen traces of Bailian",
+		"Lines with chat_id, timestamp, input_length, output_length, hash_ids.",
+		func(b *builder, w *spatev1.Workload, o Options) { b.blocks(content.Trace(w), bailianForm, o) }},
+	{"file", "prompts of a file or folder: JSON of several forms, CSV, Parquet, text",
+		"JSON (Alpaca, SpecBench, ShareGPT, prompts, messages), CSV, Parquet or text.", (*builder).anyFile},
+	{"otel", "spans of OpenTelemetry's conventions for GenAI, as OTLP JSON",
+		"OTLP JSON, a file or lines, with the attributes gen_ai.*.",
+		func(b *builder, w *spatev1.Workload, o Options) {
+			b.openItems = newSpans
+			b.recorded(content.Trace(w), (&spanReader{requests: newRecordedRequests(b, o)}).read)
+		}},
+	{"openai_log", "a log of chats with OpenAI's API: messages, usage and times",
+		"Lines with request, response and timestamp.",
+		func(b *builder, w *spatev1.Workload, o Options) {
+			b.recorded(content.Trace(w), (&logReader{requests: newRecordedRequests(b, o)}).read)
+		}},
 }

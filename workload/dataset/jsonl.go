@@ -6,20 +6,11 @@ import (
 	"strconv"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/workload/content"
 	"github.com/spate-load/spate/workload/rows"
 )
 
 // defaultOutput is the output length if neither the row nor the workload gives one.
 const defaultOutput = 256
-
-func init() {
-	register("jsonl", Source{Help: "prompts, messages or token ids of a JSONL file",
-		Example: `Lines such as {"prompt": "...", "osl": 100}.`,
-		build: func(b *builder, w *spatev1.Workload, o Options) {
-			b.rows(objects(newReader(b, content.File(w), o).read))
-		}})
-}
 
 // reader makes rows of the objects, conversations and lines of a file.
 type reader struct {
@@ -87,10 +78,14 @@ func (r *reader) content(o object, row *rows.Row) (used string, err error) {
 
 // messagesOrSession reads messages with the fields beside them, or as a conversation that is played turn by turn.
 func (r *reader) messagesOrSession(messages []byte, o object, row *rows.Row) error {
-	if r.sessions {
-		return r.session(messages, row)
+	if !r.sessions {
+		return r.ask(messages, o.fields(), row)
 	}
-	return r.ask(messages, o.fields(), row)
+	if err := r.chat.read("messages", messages); err != nil {
+		return err
+	}
+	r.chat.turns(row, &r.lengths)
+	return asSession(row)
 }
 
 // errNoPrompt is returned for a row that has nothing to send.
@@ -185,15 +180,6 @@ func parseIDs(array []byte, row *rows.Row) error {
 	}
 	row.Kind, row.ISL = rows.TokenIDs, clamp(len(row.IDs))
 	return nil
-}
-
-// session reads messages as a conversation that is played turn by turn.
-func (r *reader) session(array []byte, row *rows.Row) error {
-	if err := r.chat.read("messages", array); err != nil {
-		return err
-	}
-	r.chat.turns(row, &r.lengths)
-	return asSession(row)
 }
 
 // messageNames are the members of messages that APIs know. Strict servers refuse others.
@@ -291,7 +277,8 @@ func (r *reader) checkMessages(row *rows.Row) error {
 		if text == nil {
 			return unusable("has no text in its first message")
 		}
-		if row.Insert = offsetIn(row.Content, text); whole {
+		// text is a part of row.Content, so both end at the same capacity
+		if row.Insert = cap(row.Content) - cap(text); whole {
 			row.ISL = r.lengths.tokens(text)
 		}
 	}
@@ -329,7 +316,3 @@ func firstPart(parts []byte) []byte {
 	}
 	return nil
 }
-
-// offsetIn returns the index at which part starts in text. part must be a subslice of text: both then end at the same
-// capacity.
-func offsetIn(text, part []byte) int { return cap(text) - cap(part) }

@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/workload/content"
 	"github.com/spate-load/spate/workload/draw"
 	"github.com/spate-load/spate/workload/rows"
 )
@@ -24,15 +23,6 @@ var (
 	mooncakeForm = blockForm{unit: 1e6, block: 512}
 	bailianForm  = blockForm{unit: 1e9, block: 16}
 )
-
-func init() {
-	register("mooncake", Source{Help: "a trace in Mooncake's form, with its common prefixes",
-		Example: "Lines with timestamp, input_length, output_length, hash_ids.",
-		build:   func(b *builder, w *spatev1.Workload, o Options) { b.blocks(content.Trace(w), mooncakeForm, o) }})
-	register("bailian", Source{Help: "a trace in the form of the Qwen traces of Bailian",
-		Example: "Lines with chat_id, timestamp, input_length, output_length, hash_ids.",
-		build:   func(b *builder, w *spatev1.Workload, o Options) { b.blocks(content.Trace(w), bailianForm, o) }})
-}
 
 // mooncake reads rows of {"timestamp": ms, "output_length": n} with one of {"input_length": n, "hash_ids": [...]},
 // {"input_length": n}, {"text_input": "..."} and {"messages": [...]}.

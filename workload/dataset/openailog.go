@@ -5,18 +5,7 @@ import (
 	"fmt"
 	"math"
 	"time"
-
-	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/workload/content"
 )
-
-func init() {
-	register("openai_log", Source{Help: "a log of chats with OpenAI's API: messages, usage and times",
-		Example: "Lines with request, response and timestamp.",
-		build: func(b *builder, w *spatev1.Workload, o Options) {
-			b.recorded(content.Trace(w), (&logReader{requests: newRecordedRequests(b, o)}).read)
-		}})
-}
 
 // logReader reads lines of a log: a request and its response as OpenAI's API has them, and when they were sent. The
 // line may be the request itself. Request and response may have a body, as in the files of a batch.

@@ -8,19 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/workload/content"
 	"github.com/spate-load/spate/workload/rows"
 )
-
-func init() {
-	register("otel", Source{Help: "spans of OpenTelemetry's conventions for GenAI, as OTLP JSON",
-		Example: "OTLP JSON, a file or lines, with the attributes gen_ai.*.",
-		build: func(b *builder, w *spatev1.Workload, o Options) {
-			b.openItems = func(s *itemSource) (itemReader, error) { return newSpans(s), nil }
-			b.recorded(content.Trace(w), (&spanReader{requests: newRecordedRequests(b, o)}).read)
-		}})
-}
 
 // span is a span in OTLP JSON, as far as it is used.
 type span struct {

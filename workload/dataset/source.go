@@ -54,7 +54,8 @@ type room struct {
 // check returns an error that names the limit that so much text exceeds.
 func (r room) check(text uint64) error {
 	if text > r.limit {
-		return errTooMuchText(r.limit)
+		return fmt.Errorf("it has more than %s of text: use a part of it, or raise the limit (SPATE_DATASET_MAX_SIZE)",
+			words.Bytes(r.limit))
 	}
 	if r.packed == nil || text <= uncheckedBytes || text/maxGrowth <= r.packed() {
 		return nil
@@ -78,12 +79,6 @@ func (r *boundedReader) Read(b []byte) (int, error) {
 		return 0, err
 	}
 	return n, err
-}
-
-// errTooMuchText returns the error for a source with more bytes of text than the limit.
-func errTooMuchText(limit uint64) error {
-	return fmt.Errorf("it has more than %s of text: use a part of it, or raise the limit (SPATE_DATASET_MAX_SIZE)",
-		words.Bytes(limit))
 }
 
 // itemSource is the text of a source file, uncompressed, without byte order mark. It is a stream, so that a small file

@@ -130,7 +130,7 @@ func (e failing) Read([]byte) (int, error) { return 0, e.error }
 // Each kind of content with a path in the plan has a source, with a description, and no other kind has one.
 func TestEveryFileHasASource(t *testing.T) {
 	named := map[string]Source{}
-	for _, s := range Sources() {
+	for _, s := range Sources {
 		named[s.Name] = s
 	}
 	fields := (&spatev1.Workload{}).ProtoReflect().Descriptor().Oneofs().ByName("content").Fields()

@@ -19,9 +19,9 @@ type spans struct {
 }
 
 // newSpans returns the spans of OTLP JSON.
-func newSpans(s *itemSource) itemReader {
+func newSpans(s *itemSource) (itemReader, error) {
 	limited := &limitedRecord{Reader: s.Reader}
-	return &spans{src: limited, dec: json.NewDecoder(limited)}
+	return &spans{src: limited, dec: json.NewDecoder(limited)}, nil
 }
 
 // Unit returns "span".
