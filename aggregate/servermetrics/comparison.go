@@ -155,8 +155,8 @@ func compareAccounts(c Client, accounts []*spatev1.ServerAccount) *ServerAccount
 	a := &ServerAccount{
 		Server: near.name, Comparable: near.why == "", Note: cmp.Or(near.why, near.note),
 		Requests: AccountRequests{Measured: c.Measured, Sent: c.Sent, Counted: near.counted},
-		TTFT:     near.compare(c.TTFT, near.ttft), ITL: near.compare(c.ITL, near.itl),
-		TPOT: near.compare(c.TPOT, near.tpot), E2E: near.compare(c.E2E, near.e2e),
+		TTFT:     near.compare(c.TTFT, "ttft"), ITL: near.compare(c.ITL, "itl"),
+		TPOT: near.compare(c.TPOT, "tpot"), E2E: near.compare(c.E2E, "e2e"),
 		CachedShare: near.cachedShare(),
 	}
 	if a.CachedShare == nil {
@@ -197,16 +197,16 @@ func accountParts(c Client, near, engine side) AccountParts {
 	p := AccountParts{SendDelay: mean(c.SendDelay), ReceiveLag: mean(c.ReceiveLag), Network: mean(c.RTT),
 		Connect: connectOf(c)}
 	if engine.why == "" {
-		p.Queue, p.Prefill, p.Decode = engine.mean(engine.queue), engine.mean(engine.prefill),
-			engine.mean(engine.decode)
-		p.Engine = minus(engine.mean(engine.ttft), p.Queue, p.Prefill)
+		p.Queue, p.Prefill, p.Decode = engine.mean("queue"), engine.mean("prefill"),
+			engine.mean("decode")
+		p.Engine = minus(engine.mean("ttft"), p.Queue, p.Prefill)
 	}
 	if near.why != "" {
 		return p
 	}
-	p.Frontend = minus(mean(c.TTFT), near.mean(near.ttft), p.Connect, p.Network)
+	p.Frontend = minus(mean(c.TTFT), near.mean("ttft"), p.Connect, p.Network)
 	if near.name != engine.name && engine.why == "" {
-		p.Router = minus(near.mean(near.ttft), engine.mean(engine.ttft))
+		p.Router = minus(near.mean("ttft"), engine.mean("ttft"))
 	}
 	return p
 }

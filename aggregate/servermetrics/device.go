@@ -1,59 +1,47 @@
 package servermetrics
 
 import (
+	_ "embed" // the table of metrics
+	"strconv"
 	"strings"
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 )
 
-// quantity is what a metric of a GPU measures.
-type quantity int
-
+// Quantities that metrics of a GPU measure.
 const (
-	power    quantity = iota // W
-	energy                   // J, since some time in the past
-	busy                     // share of time in which the GPU did anything
-	memory                   // MiB in use
-	smActive                 // share of the SMs' cycles with work, over all SMs
-	tensor                   // share of cycles in which the tensor cores worked
-	clockMHz                 // MHz of the SMs
-	reasons                  // NVML's bits of why clocks are lower than they could be
-	quantities
+	power    = "power"     // W
+	energy   = "energy"    // J, since some time in the past
+	busy     = "busy"      // share of time in which the GPU did anything
+	memory   = "memory"    // MiB in use
+	smActive = "sm_active" // share of the SMs' cycles with work, over all SMs
+	tensor   = "tensor"    // share of cycles in which the tensor cores worked
+	clockMHz = "clock_mhz" // MHz of the SMs
+	reasons  = "reasons"   // NVML's bits of why clocks are lower than they could be
 )
 
 // deviceMetric says what a metric means: its quantity, and the factor to the quantity's unit.
 type deviceMetric struct {
-	quantity quantity
+	quantity string
 	factor   float64
 }
 
-// deviceMetrics are the metrics of exporters of GPU metrics by name. Units are those of the exporters' own lists
-// (plans/servermetrics names them). AMD's names may have "amd_" in front.
-var deviceMetrics = map[string]deviceMetric{
-	"DCGM_FI_DEV_POWER_USAGE":              {power, 1},
-	"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": {energy, 1e-3},
-	"DCGM_FI_DEV_GPU_UTIL":                 {busy, 1e-2},
-	"DCGM_FI_DEV_FB_USED":                  {memory, 1},
-	"DCGM_FI_PROF_SM_ACTIVE":               {smActive, 1},
-	"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE":      {tensor, 1},
-	"DCGM_FI_DEV_SM_CLOCK":                 {clockMHz, 1},
-	"DCGM_FI_DEV_CLOCKS_EVENT_REASONS":     {reasons, 1},
-	"DCGM_FI_DEV_CLOCK_THROTTLE_REASONS":   {reasons, 1},
+//go:embed gpus.txt
+var deviceTable string
 
-	"gpu_package_power":         {power, 1},
-	"gpu_average_package_power": {power, 1},
-	"gpu_power_usage":           {power, 1},
-	"gpu_energy_consumed":       {energy, 1e-6},
-	"gpu_gfx_activity":          {busy, 1e-2},
-	"gpu_used_vram":             {memory, 1},
-}
-
-// metricOf returns what a metric means. ok is false if it is not one of a GPU.
-func metricOf(name string) (m deviceMetric, ok bool) {
-	m, ok = deviceMetrics[strings.TrimPrefix(name, "amd_")]
-	return m, ok
-}
+// deviceMetrics are the metrics of exporters of GPU metrics by name.
+var deviceMetrics = func() map[string]deviceMetric {
+	all := map[string]deviceMetric{}
+	for row := range tableRows(deviceTable) {
+		factor, err := strconv.ParseFloat(row[2], 64)
+		if err != nil {
+			panic(err)
+		}
+		all[row[0]] = deviceMetric{row[1], factor}
+	}
+	return all
+}()
 
 // throttled are the bits of reasons that lower the clocks of a GPU with work: power cap, slowdown by hardware, heat (by
 // software and hardware) and power brake. Source: nvml.h, nvmlClocksEventReason constants.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/spate-load/spate/plans/naming"
 	"github.com/spate-load/spate/plans/servermetrics"
@@ -158,21 +159,21 @@ func meanGap(windows map[uint32]bool) *float64 {
 // device collects the series of a GPU, or of an instance of one.
 type device struct {
 	identity
-	source uint32 // its series come from one exporter only
-	series [quantities]serverSeries
+	source uint32                  // its series come from one exporter only
+	series map[string]serverSeries // by quantity
 }
 
 // addTo adds a series to its GPU. A GPU that several exporters report, or one that a series has for each container that
 // uses it, is taken from the first.
 func addTo(all map[deviceID]*device, key serverKey, part serverSeries) {
-	metric, known := metricOf(key.name)
+	metric, known := deviceMetrics[strings.TrimPrefix(key.name, "amd_")]
 	id, ok := identify(key.labels)
 	if !known || !ok {
 		return
 	}
 	d := all[id.deviceID]
 	if d == nil {
-		d = &device{identity: id, source: key.source}
+		d = &device{identity: id, source: key.source, series: map[string]serverSeries{}}
 		all[id.deviceID] = d
 	}
 	if d.source != key.source || len(d.series[metric.quantity].samples) > 0 {
@@ -211,7 +212,7 @@ func together(parts []*device) GPU {
 			g.Instances++
 		}
 	}
-	of := func(q quantity) serverSeries {
+	of := func(q string) serverSeries {
 		for _, p := range parts {
 			if len(p.series[q].samples) > 0 {
 				return p.series[q]

@@ -1,7 +1,9 @@
 package servermetrics
 
 import (
+	_ "embed" // the tables of names
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -10,64 +12,39 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// software lists the names of one kind of server's metrics. Its histograms are in seconds. Metrics were renamed over
-// time: of several names, the first that counted something is used. Metrics that are not comparable are left out:
-// tgi_request_mean_time_per_token_duration includes the prefill, and SGLang's old time_per_output_token_seconds is a
-// running mean for each chunk.
+// software is one kind of server.
 type software struct {
-	name, title                                  string
-	gateway                                      bool // it is in front of engines that may have metrics, too
-	ttft, itl, tpot, e2e, queue, prefill, decode []string
-	requests                                     []string // counters
-	cached, prompts                              []string // counters of tokens
-	cachedPerRequest, promptsPerRequest          string   // the same as histograms
+	name, title string
+	gateway     bool                // it is in front of engines that may have metrics, too
+	metrics     map[string][]string // names by what they measure: "ttft", "requests"
 }
 
+// softwareTable has all kinds, and which names their metrics have.
+//
+//go:embed software.txt
+var softwareTable string
+
 // softwares are in the order in which they are looked for: the one nearest to the client first.
-var softwares = []software{
-	{
-		name: "dynamo", title: "Dynamo's frontend", gateway: true,
-		ttft:             []string{"dynamo_frontend_time_to_first_token_seconds"},
-		itl:              []string{"dynamo_frontend_inter_token_latency_seconds"},
-		e2e:              []string{"dynamo_frontend_request_duration_seconds"},
-		requests:         []string{"dynamo_frontend_requests_total"},
-		cachedPerRequest: "dynamo_frontend_cached_tokens", promptsPerRequest: "dynamo_frontend_input_sequence_tokens",
-	},
-	{
-		name: "vllm", title: "vLLM",
-		ttft: []string{"vllm:time_to_first_token_seconds"},
-		// vLLM V1 had the same values under both names
-		itl:  []string{"vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"},
-		tpot: []string{"vllm:request_time_per_output_token_seconds"},
-		e2e:  []string{"vllm:e2e_request_latency_seconds"}, queue: []string{"vllm:request_queue_time_seconds"},
-		prefill: []string{"vllm:request_prefill_time_seconds"}, decode: []string{"vllm:request_decode_time_seconds"},
-		requests: []string{"vllm:request_success_total"},
-		cached:   []string{"vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_total"},
-		prompts:  []string{"vllm:prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries_total"},
-	},
-	{
-		name: "sglang", title: "SGLang",
-		ttft: []string{"sglang:time_to_first_token_seconds"}, itl: []string{"sglang:inter_token_latency_seconds"},
-		tpot:     []string{"sglang:request_time_per_output_token_seconds"},
-		e2e:      []string{"sglang:e2e_request_latency_seconds"},
-		queue:    []string{"sglang:queue_time_seconds"},
-		requests: []string{"sglang:num_requests_total"},
-		cached:   []string{"sglang:cached_tokens_total"}, prompts: []string{"sglang:prompt_tokens_total"},
-	},
-	{
-		name: "tensorrt_llm", title: "TensorRT-LLM",
-		ttft: []string{"trtllm_time_to_first_token_seconds"}, tpot: []string{"trtllm_time_per_output_token_seconds"},
-		e2e: []string{"trtllm_e2e_request_latency_seconds"}, queue: []string{"trtllm_request_queue_time_seconds"},
-		prefill:  []string{"trtllm_request_prefill_time_seconds"},
-		decode:   []string{"trtllm_request_decode_time_seconds"},
-		requests: []string{"trtllm_request_success_total"},
-		cached:   []string{"trtllm_prompt_cached_tokens_total"}, prompts: []string{"trtllm_prompt_tokens_total"},
-	},
-	{
-		name: "tgi", title: "TGI",
-		e2e: []string{"tgi_request_duration"}, queue: []string{"tgi_request_queue_duration"},
-		requests: []string{"tgi_request_count"},
-	},
+var softwares = func() (all []software) {
+	for row := range tableRows(softwareTable) {
+		if row[0] == "gateway" || row[0] == "engine" {
+			all = append(all, software{row[1], strings.Join(row[2:], " "), row[0] == "gateway", map[string][]string{}})
+			continue
+		}
+		all[len(all)-1].metrics[row[0]] = row[1:]
+	}
+	return all
+}()
+
+// tableRows yields the words of each row of an embedded table. Lines that begin with # are comments.
+func tableRows(table string) iter.Seq[[]string] {
+	return func(yield func([]string) bool) {
+		for line := range strings.Lines(table) {
+			if row := strings.Fields(line); len(row) > 0 && row[0] != "#" && !yield(row) {
+				return
+			}
+		}
+	}
 }
 
 // accountSum is the sum of the growth of all servers of a stage. Adding is right if each request is counted by one
@@ -139,12 +116,12 @@ type side struct {
 // of returns what servers of a kind counted.
 func (s accountSum) of(kind software, c Client) side {
 	d := side{software: kind, accountSum: s}
-	for _, names := range [][]string{kind.e2e, kind.ttft} {
-		if h := d.pick(names); h != nil && !d.told {
+	for _, what := range [...]string{"e2e", "ttft"} {
+		if h := d.pick(what); h != nil && !d.told {
 			d.counted, d.told = h.GetCount(), true
 		}
 	}
-	if n, ok := d.counter(kind.requests); ok && !d.told {
+	if n, ok := d.counter("requests"); ok && !d.told {
 		d.counted, d.told = uint64(math.Round(max(n, 0))), true
 	}
 	d.why, d.note = d.judge(c)
@@ -179,11 +156,11 @@ func (d side) judge(c Client) (why, note string) {
 // hundredth, which is the size of the differences of interest.
 const blur = 0.1
 
-// pick returns the first of the named histograms that counted something, otherwise the first that exists, or nil if
-// none exists.
-func (s accountSum) pick(names []string) (found *spatev1.ServerHistogram) {
-	for _, name := range names {
-		h := s.histograms[name]
+// pick returns the first histogram of what is measured that counted something, otherwise the first that exists, or nil
+// if none exists.
+func (d side) pick(what string) (found *spatev1.ServerHistogram) {
+	for _, name := range d.metrics[what] {
+		h := d.histograms[name]
 		if h.GetCount() > 0 {
 			return h
 		}
@@ -194,10 +171,10 @@ func (s accountSum) pick(names []string) (found *spatev1.ServerHistogram) {
 	return found
 }
 
-// counter returns the first of the named counters that exists.
-func (s accountSum) counter(names []string) (float64, bool) {
-	for _, name := range names {
-		if n, ok := s.counters[strings.TrimSuffix(name, "_total")]; ok {
+// counter returns the first counter of what is counted that exists.
+func (d side) counter(what string) (float64, bool) {
+	for _, name := range d.metrics[what] {
+		if n, ok := d.counters[strings.TrimSuffix(name, "_total")]; ok {
 			return n, true
 		}
 	}
@@ -210,12 +187,12 @@ func (d side) cachedShare() *float64 {
 	if d.why != "" {
 		return nil
 	}
-	cached, prompts := d.histograms[d.cachedPerRequest], d.histograms[d.promptsPerRequest]
+	cached, prompts := d.pick("cached_per_request"), d.pick("prompts_per_request")
 	if cached.GetCount() > 0 && cached.GetCount() == prompts.GetCount() && prompts.GetSum() > 0 {
 		return new(cached.GetSum() / prompts.GetSum())
 	}
-	hits, told := d.counter(d.cached)
-	if queries, ok := d.counter(d.prompts); ok && queries > 0 &&
+	hits, told := d.counter("cached")
+	if queries, ok := d.counter("prompts"); ok && queries > 0 &&
 		(told || d.name == "sglang") { // SGLang's counter does not exist before the first hit
 		return new(hits / queries)
 	}
@@ -225,8 +202,8 @@ func (d side) cachedShare() *float64 {
 const msPerSecond = 1000
 
 // compare compares a latency of clients with a histogram of servers. It returns nil if one of them has no values.
-func (d side) compare(client *histogram.Summary, names []string) *Comparison {
-	h := d.pick(names)
+func (d side) compare(client *histogram.Summary, what string) *Comparison {
+	h := d.pick(what)
 	if client == nil || h.GetCount() == 0 {
 		return nil
 	}
@@ -247,8 +224,8 @@ func (d side) compare(client *histogram.Summary, names []string) *Comparison {
 }
 
 // mean returns the mean of a histogram in milliseconds, or nil if it has no values.
-func (d side) mean(names []string) *float64 {
-	h := d.pick(names)
+func (d side) mean(what string) *float64 {
+	h := d.pick(what)
 	if h.GetCount() == 0 {
 		return nil
 	}
