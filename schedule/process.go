@@ -8,7 +8,7 @@
 // steady, the moment at which measuring begins. Every agent computes the same schedule and takes its own indices, in
 // turn or by a random draw. So the union over all agents is exactly what one machine would do, however many agents
 // there are and however unequal. The package sends nothing, waits for nothing and reads no clock: the agent's executor
-// asks it what comes next. Load points are valid: package plans checked them, with the place of each mistake in the plan.
+// asks it what comes next. Load points are valid: package plans has checked them, with the place of each mistake.
 package schedule
 
 import (

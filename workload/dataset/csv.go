@@ -25,8 +25,8 @@ func parseDateTime(name string, value []byte) (int64, error) {
 	return t.UnixNano(), nil
 }
 
-// table reads a trace of lengths in CSV. columns are the names of the columns with the time, the tokens of the prompt and
-// those of the answer. They may be anywhere, and in any case.
+// table reads a trace of lengths in CSV. columns are the names of the columns with the time, the tokens of the prompt
+// and those of the answer. They may be anywhere, and in any case.
 func (b *builder) table(form string, columns []string, timeOf func(name string, value []byte) (int64, error)) {
 	b.header.RecordSize = rows.ShortRecord
 	var places [3]int
