@@ -52,15 +52,15 @@ func TestDefinitions(t *testing.T) {
 			tpot, tpotWeight = tpot+r.last/float64(r.tokens)*float64(r.tokens), tpotWeight+float64(r.tokens)
 			slowest = max(slowest, perToken(r))
 		}
-		users := perUser("", s.TPOT)
+		users := perUser(s.TPOT)
 		for name, c := range map[string]struct {
 			got  *float64
 			want float64
 		}{
 			"GuideLLM's ITL":         {weightedITL(s), itl / itlWeight},
 			"GuideLLM's TPOT":        {weightedTPOT(s), tpot / tpotWeight},
-			"AIPerf's slowest user":  {users.values[1], 1000 / slowest},
-			"AIPerf's mean per user": {users.values[0], math.NaN()},
+			"AIPerf's slowest user":  {users[1], 1000 / slowest},
+			"AIPerf's mean per user": {users[0], math.NaN()},
 		} {
 			if c.got == nil && !math.IsNaN(c.want) || c.got != nil && math.Abs(*c.got-c.want) > 1e-9*c.want {
 				t.Fatalf("%s: %v, want %v", name, c.got, c.want)

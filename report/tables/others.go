@@ -2,6 +2,7 @@ package tables
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
@@ -14,7 +15,7 @@ func VLLM(r *results.Result) *table.Table {
 	columns := columnsOf("vllm")
 	t := &table.Table{Columns: slices.Concat(stageColumns("Load", "Backend/Setting"), columns)}
 	for _, s := range slices.Concat(sameLoads(r)...) {
-		t.Rows = append(t.Rows, marked(t.Columns, s, newRow(s, s.Workload, cellsOf(s, columns)...)))
+		t.Rows = append(t.Rows, marked(t.Columns, s, newRow(s, s.Workload, cellsOf(s, columns)...), numberOf))
 	}
 	return explained(t)
 }
@@ -27,24 +28,36 @@ func GuideLLM(r *results.Result) *table.Table {
 	t := &table.Table{Columns: slices.Concat(stageColumns("Strategy", ""), columnsOf("guidellm"))}
 	for i := range r.Stages {
 		s := &r.Stages[i]
-		var cells []table.Cell
-		for _, v := range slices.Concat(guideTokenValues(s), guideLatencyValues(s), guideThroughputValues(s)) {
-			cells = append(cells, number(v))
-		}
-		t.Rows = append(t.Rows, newRow(s, s.Target+", "+s.Workload, cells...))
+		values := slices.Concat(guideTokenValues(s), guideLatencyValues(s), guideThroughputValues(s))
+		row := newRow(s, s.Target+", "+s.Workload, numbers(values)...)
+		t.Rows = append(t.Rows, marked(t.Columns, s, row, guideNumber))
 	}
-	return t
+	return explained(t)
+}
+
+// guideSources are the names in results.json of what GuideLLM's numbers follow from.
+var guideSources = map[string]string{
+	"ttft_ms": "ttft_ms", "ttfot_ms": "ttft_ms", "itl_ms": "tpot_ms", "tpot_ms": "e2e_ms",
+	"requests_per_second": "request_throughput", "input_tokens_per_second": "request_throughput",
+	"output_tokens_per_second": "output_token_throughput", "tokens_per_second": "total_token_throughput",
+}
+
+// guideNumber returns the name in results.json of the number that a column follows from: "ttft_ms.p50" of
+// "ttft_ms_mdn".
+func guideNumber(key string) string {
+	at := strings.LastIndexByte(key, '_')
+	return guideSources[key[:max(0, at)]] + "." + strings.Replace(key[at+1:], "mdn", "p50", 1)
 }
 
 // guideTokenValues returns the numbers of tokens, in the order of columns.txt.
 func guideTokenValues(s *results.StageResult) []*float64 {
 	isl, osl := s.ISL.Seen, s.OSL.Seen
-	values := []*float64{median(isl), p95(isl), median(osl), p95(osl)}
-	values = append(values, sumOf(isl, osl, median), sumOf(isl, osl, p95), nil, nil)
+	var each *float64
 	if d := s.TokensPerFrame; constant(d) {
-		return append(values, &d.Mean, &d.Mean)
+		each = &d.Mean
 	}
-	return append(values, nil, nil)
+	return []*float64{median(isl), p95(isl), median(osl), p95(osl), sumOf(isl, osl, median), sumOf(isl, osl, p95),
+		nil, nil, each, each}
 }
 
 // sumOf returns a statistic of the sum of two lengths of a request. It is known if one of the lengths is constant.
@@ -109,38 +122,35 @@ func AIPerf(r *results.Result) *table.Table {
 	for i := range r.Stages {
 		s := &r.Stages[i]
 		for _, m := range aiperfRows(s) {
-			row := newRow(s, stageName(s), slices.Concat([]table.Cell{word(m.name)}, m.cells())...)
+			row := newRow(s, stageName(s), slices.Concat([]table.Cell{word(m.name)}, numbers(m.values[:]))...)
 			row.Mark = "" // the heading has it, once for all rows
-			t.Rows = append(t.Rows, row)
+			t.Rows = append(t.Rows, marked(t.Columns, s, row, m.number))
 		}
 	}
-	return t
+	return explained(t)
 }
 
-// aiperfRow is a metric of AIPerf: avg, min, max, p99, p90, p50 and std.
+// aiperfRow is a metric of AIPerf. of is the name in results.json of what it follows from.
 type aiperfRow struct {
-	name   string
-	values [7]*float64
+	name, of string
+	values   aiperfValues
 }
 
-func (m aiperfRow) cells() []table.Cell {
-	var cells []table.Cell
-	for _, v := range m.values {
-		cells = append(cells, number(v))
-	}
-	return cells
+// aiperfValues are avg, min, max, p99, p90, p50 and std.
+type aiperfValues [7]*float64
+
+// number returns the name in results.json of the number that a column follows from.
+func (m aiperfRow) number(key string) string {
+	return m.of + "." + strings.Replace(key, "avg", "mean", 1)
 }
 
-// spread returns a metric that has a distribution.
-func spread(name string, d *histogram.Summary) aiperfRow {
+// spread returns the values of a metric that has a distribution.
+func spread(d *histogram.Summary) aiperfValues {
 	if d == nil {
-		return aiperfRow{name: name}
+		return aiperfValues{}
 	}
-	return aiperfRow{name, [7]*float64{&d.Mean, &d.Min, &d.Max, &d.P99, &d.P90, &d.P50, &d.Std}}
+	return aiperfValues{&d.Mean, &d.Min, &d.Max, &d.P99, &d.P90, &d.P50, &d.Std}
 }
-
-// single returns a metric that has one value.
-func single(name string, value *float64) aiperfRow { return aiperfRow{name, [7]*float64{value}} }
 
 // aiperfRows returns AIPerf's metrics in its order.
 func aiperfRows(s *results.StageResult) []aiperfRow {
@@ -151,27 +161,28 @@ func aiperfRows(s *results.StageResult) []aiperfRow {
 		errorRate = new(100 * float64(s.Requests.Failed) / all)
 	}
 	rows := []aiperfRow{
-		spread("Time to First Token (ms)", firstText(s)),
-		spread("Time to Second Token (ms)", nil), // the second frame's time has no distribution of its own
-		spread("Time to First Output Token (ms)", firstAnswer(s)),
-		spread("Request Latency (ms)", s.E2E),
-		single("Decode Duration (ms)", meanDecode(s)),
-		spread("Inter Token Latency (ms)", s.TPOT),
-		perUser("Output Token Throughput Per User (tokens/sec/user)", s.TPOT),
-		spread("E2E Output Token Throughput (tokens/sec/user)", nil),
-		spread("Output Sequence Length (tokens)", s.OSL.Seen),
-		spread("Input Sequence Length (tokens)", s.ISL.Seen),
-		single("Output Token Throughput (tokens/sec)", s.OutputTokenThroughput),
-		single("Input Token Throughput (tokens/sec)", inputThroughput(s)),
-		single("Request Throughput (requests/sec)", s.RequestThroughput),
+		{"Time to First Token (ms)", "ttft_ms", spread(firstText(s))},
+		{"Time to Second Token (ms)", "", aiperfValues{}}, // the second frame's time has no distribution of its own
+		{"Time to First Output Token (ms)", "ttft_ms", spread(firstAnswer(s))},
+		{"Request Latency (ms)", "e2e_ms", spread(s.E2E)},
+		{"Decode Duration (ms)", "e2e_ms", aiperfValues{meanDecode(s)}},
+		{"Inter Token Latency (ms)", "tpot_ms", spread(s.TPOT)},
+		{"Output Token Throughput Per User (tokens/sec/user)", "tpot_ms", perUser(s.TPOT)},
+		{"E2E Output Token Throughput (tokens/sec/user)", "", aiperfValues{}},
+		{"Output Sequence Length (tokens)", "", spread(s.OSL.Seen)},
+		{"Input Sequence Length (tokens)", "", spread(s.ISL.Seen)},
+		{"Output Token Throughput (tokens/sec)", "output_token_throughput", aiperfValues{s.OutputTokenThroughput}},
+		{"Input Token Throughput (tokens/sec)", "request_throughput", aiperfValues{inputThroughput(s)}},
+		{"Request Throughput (requests/sec)", "request_throughput", aiperfValues{s.RequestThroughput}},
 	}
 	if s.Goodput != nil {
-		rows = append(rows, single("Goodput (requests/sec)", s.Goodput.RequestThroughput))
+		rows = append(rows, aiperfRow{"Goodput (requests/sec)", "request_throughput",
+			aiperfValues{s.Goodput.RequestThroughput}})
 	}
 	return append(rows,
-		single("Completed Requests (Success + Error) (requests)", &all),
-		single("Request Error Rate (%)", errorRate),
-		single("Request Count (requests)", &completed))
+		aiperfRow{"Completed Requests (Success + Error) (requests)", "", aiperfValues{&all}},
+		aiperfRow{"Request Error Rate (%)", "", aiperfValues{errorRate}},
+		aiperfRow{"Request Count (requests)", "", aiperfValues{&completed}})
 }
 
 // firstText returns the distribution of the time to the first text. It is that of the first token if every first token
@@ -205,13 +216,12 @@ func meanDecode(s *results.StageResult) *float64 {
 }
 
 // perUser returns the distribution of the reciprocals of TPOT, as far as it follows from that of TPOT.
-func perUser(name string, tpot *histogram.Summary) aiperfRow {
+func perUser(tpot *histogram.Summary) aiperfValues {
 	if tpot == nil || tpot.Min <= 0 {
-		return aiperfRow{name: name}
+		return aiperfValues{}
 	}
 	const perSecond = 1000
-	return aiperfRow{name, [7]*float64{1: new(perSecond / tpot.Max), 2: new(perSecond / tpot.Min),
-		5: new(perSecond / tpot.P50)}}
+	return aiperfValues{1: new(perSecond / tpot.Max), 2: new(perSecond / tpot.Min), 5: new(perSecond / tpot.P50)}
 }
 
 // inputThroughput returns the input tokens of completed requests per second.

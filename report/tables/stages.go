@@ -14,7 +14,7 @@ func Stages(r *results.Result) *table.Table {
 	t := &table.Table{Columns: slices.Concat(stageColumns("Load", "Target"), columns)}
 	for i := range r.Stages {
 		s := &r.Stages[i]
-		t.Rows = append(t.Rows, marked(t.Columns, s, newRow(s, s.Workload, cellsOf(s, columns)...)))
+		t.Rows = append(t.Rows, marked(t.Columns, s, newRow(s, s.Workload, cellsOf(s, columns)...), numberOf))
 	}
 	return explained(t)
 }

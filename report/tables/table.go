@@ -104,11 +104,20 @@ func newRow(s *results.StageResult, heading string, cells ...table.Cell) table.R
 		Cells: slices.Concat(stageCells(s), cells)}
 }
 
-// marked marks the numbers of a stage's row that are doubtful.
-func marked(columns []table.Column, s *results.StageResult, row table.Row) table.Row {
+// numbers returns the cells of numbers, which may not be known.
+func numbers(values []*float64) (cells []table.Cell) {
+	for _, v := range values {
+		cells = append(cells, number(v))
+	}
+	return cells
+}
+
+// marked marks the numbers of a stage's row that are doubtful. of returns the name in results.json of the number that a
+// column, given by its key, follows from.
+func marked(columns []table.Column, s *results.StageResult, row table.Row, of func(key string) string) table.Row {
 	for i := range row.Cells {
-		if c := &row.Cells[i]; c.Number != nil {
-			c.Mark = s.Mark(numberOf(columns[i].Key))
+		if c := &row.Cells[i]; c.Number != nil && columns[i].Key != "stage" {
+			c.Mark = s.Mark(of(columns[i].Key))
 		}
 	}
 	return row

@@ -195,19 +195,31 @@ func TestCompressionKeepsPrices(t *testing.T) {
 }
 
 // A table by the definitions of another benchmark marks what is doubtful, too.
-func TestDoubtfulNumbersOfVLLMAreMarked(t *testing.T) {
+func TestDoubtfulNumbersOfOthersAreMarked(t *testing.T) {
 	r := twoTargets()
 	r.Stages[0].Trust = trust.Trust{Checks: []trust.Check{
-		{Verdict: trust.Suspect, Touches: []string{"ttft_ms", "request_throughput"}}}}
-	v := VLLM(r)
-	for i, c := range v.Columns {
-		doubted := strings.HasSuffix(c.Key, "ttft_ms") || c.Key == "request_throughput"
-		if got := v.Rows[0].Cells[i].Mark == results.Doubted; got != doubted {
-			t.Errorf("%s is marked %v", c.Key, got)
+		{Verdict: trust.Suspect, Touches: []string{"ttft_ms", "tpot_ms.p95", "request_throughput"}}}}
+	r.Stages[0].E2E.Few = []histogram.Few{{Percentile: "p99"}}
+	for name, c := range map[string]struct {
+		table *table.Table
+		want  string
+	}{
+		"vllm": {VLLM(r), "!request_throughput !mean_ttft_ms !median_ttft_ms !p99_ttft_ms"},
+		"guidellm": {GuideLLM(r), "!ttft_ms_mean !ttft_ms_mdn !ttft_ms_p95 !ttfot_ms_mean !ttfot_ms_mdn !ttfot_ms_p95 " +
+			"!itl_ms_p95 !requests_per_second_mean !input_tokens_per_second_mean"},
+		"aiperf": {AIPerf(r), "!avg !min !max !p99 !p90 !p50 !std !avg !min !max !p99 !p90 !p50 !std *p99 !avg !avg"},
+	} {
+		var got []string
+		for _, row := range c.table.Rows {
+			for i, cell := range row.Cells {
+				if cell.Mark != "" && row.Name == c.table.Rows[0].Name {
+					got = append(got, cell.Mark+c.table.Columns[i].Key)
+				}
+			}
 		}
-	}
-	if len(v.Notes) != 1 {
-		t.Errorf("notes %q", v.Notes)
+		if strings.Join(got, " ") != c.want || len(c.table.Notes) != 1 {
+			t.Errorf("%s: %q, notes %q", name, got, c.table.Notes)
+		}
 	}
 }
 

@@ -41,7 +41,7 @@ func Targets(r *results.Result, baseline string) (*table.Table, error) {
 			if len(s.of) > 1 {
 				row.Cells[0] = table.Cell{} // repeats are several stages
 			}
-			t.Rows = append(t.Rows, marked(t.Columns, s.StageResult, row))
+			t.Rows = append(t.Rows, marked(t.Columns, s.StageResult, row, numberOf))
 			if drift != "" {
 				t.Notes = append(t.Notes, words.Printable(drift))
 			}
