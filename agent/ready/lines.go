@@ -16,9 +16,10 @@ import (
 )
 
 const (
-	// maxLines is how many lines of a text are counted one by one. Other lines of a longer text are estimated by their
-	// bytes.
-	maxLines = 2000
+	// keptRequests is how many of a target's requests are left to check whole prompts, and how they are counted.
+	keptRequests = 2 * checkedPrompts
+	// lineRequests is how many are left for lines and prompts when the words have been found.
+	lineRequests = 28
 	// blocks is how many parts of a text are counted if each costs a request to the model, and blockLines their maximum
 	// number of lines.
 	blocks, blockLines = 12, 32
@@ -87,25 +88,28 @@ func (t *text) fromFile() {
 	}
 }
 
-// countEach counts each line with the server's tokenizer, in its normal place: after the end of another line.
+// countEach counts each line with the server's tokenizer, in its normal place: after the end of another line. Of a text
+// with more lines than requests are left, it counts one of each part; words and bytes tell how long the others are.
 func (t *text) countEach(ctx context.Context) error {
 	base, err := t.tokenize(ctx, before)
 	if err != nil {
 		return err
 	}
 	counts := make(map[string]uint32)
-	step := max(1, (len(t.lines)+maxLines-1)/maxLines)
-	for i := 0; i < len(t.lines); i += step {
-		counts[t.lines[i].Text] = 0
+	parts := uint64(max(1, min(len(t.lines), t.requestsLeft(keptRequests))))
+	random := draw.New(1, "preparation", "counted lines") // lines at equal distances may have something in common
+	for i := range parts {
+		from, to := i*uint64(len(t.lines))/parts, (i+1)*uint64(len(t.lines))/parts
+		counts[t.lines[from+random.Below(i, to-from)].Text] = 0
 	}
 	if err := t.countLineTokens(ctx, counts, base); err != nil {
 		return err
 	}
-	rate := t.rate(counts)
+	each := fit(counts)
 	for i, l := range t.lines {
 		n, counted := counts[l.Text]
 		if !counted {
-			n, t.rough = estimated(l.Text, rate), true
+			n, t.rough = each.estimated(l.Text), true
 		}
 		t.lengths[i] = n
 	}
@@ -138,22 +142,29 @@ func (t *text) countLineTokens(ctx context.Context, counts map[string]uint32, ba
 	return err
 }
 
-// rate returns the mean number of tokens per byte of counted lines.
-func (t *text) rate(counts map[string]uint32) float64 {
-	var tokens, bytes float64
+// tokensOf are the estimated tokens of a word of a text and of a byte.
+type tokensOf struct{ word, byte float64 }
+
+// fit returns the numbers with the least squares of errors in the counted lines. All sums are whole numbers, so their
+// order does not matter.
+func fit(counts map[string]uint32) tokensOf {
+	var ww, wb, bb, wt, bt float64
 	for line, n := range counts {
-		tokens += float64(n)
-		bytes += float64(len(line))
+		w, b, t := float64(len(strings.Fields(line))), float64(len(line)), float64(n)
+		ww, wb, bb, wt, bt = ww+w*w, wb+w*b, bb+b*b, wt+w*t, bt+b*t
 	}
-	return tokens / bytes
+	if d := ww*bb - wb*wb; d > 0 {
+		return tokensOf{word: (wt*bb - bt*wb) / d, byte: (bt*ww - wt*wb) / d}
+	}
+	return tokensOf{byte: bt / bb} // of one line
 }
 
-// estimated returns the estimated length of a line from its bytes.
-func estimated(line string, rate float64) uint32 {
-	return max(1, uint32(float64(len(line))*rate+0.5))
+// estimated returns the estimated length of a line.
+func (t tokensOf) estimated(line string) uint32 {
+	return uint32(max(1, t.word*float64(len(strings.Fields(line)))+t.byte*float64(len(line))+0.5))
 }
 
-// estimate counts blocks of lines by usage, and estimates lines by their bytes.
+// estimate counts blocks of lines by usage, and estimates lines by their words and bytes.
 func (t *text) estimate(ctx context.Context) error {
 	counts := make(map[string]uint32)
 	for i := range blocks {
@@ -169,10 +180,10 @@ func (t *text) estimate(ctx context.Context) error {
 		const tokensBefore = 2
 		counts[block] = uint32(w) - min(uint32(w), t.found.Preparation.GetTemplateTokens()+tokensBefore)
 	}
-	rate := t.rate(counts)
+	each := fit(counts)
 	t.rough = true
 	for i, l := range t.lines {
-		t.lengths[i] = estimated(l.Text, rate)
+		t.lengths[i] = each.estimated(l.Text)
 	}
 	return nil
 }
