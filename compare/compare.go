@@ -19,6 +19,9 @@ type Options struct {
 	// Targets has the name in the other sides for targets of the baseline whose names differ.
 	Targets map[string]string
 
+	// Again: the sides ran stages of the baseline again. However few they are, they are compared as a whole.
+	Again bool
+
 	byTarget bool // the sides are targets of the same runs
 }
 
@@ -98,6 +101,12 @@ func versus(baseline, side *Side, rename func(string) string, o Options) (*Again
 // group compares the stages of which the same was asked: as repeats if there are enough, else one by one.
 func (a *Against) group(ours, theirs *group, o Options) error {
 	good, goodTheirs := a.usable(ours, o), a.usable(theirs, o)
+	if o.Again && len(good) > 0 && len(goodTheirs) > 0 {
+		s, err := newGroups(good, goodTheirs).compare(ours.key, good, goodTheirs, o)
+		s.Method = Repeats
+		a.Stages = append(a.Stages, s)
+		return err
+	}
 	if o.byTarget {
 		if d := newTurns(good, goodTheirs); d != nil {
 			s, err := d.compare(ours.key, good, goodTheirs, o)

@@ -3,6 +3,7 @@ package compare
 import (
 	"fmt"
 	"iter"
+	"slices"
 )
 
 // Comparison is the outcome of comparing sides with the first of them, the baseline.
@@ -81,6 +82,42 @@ type Stage struct {
 	Drift *Drift `json:"drift"`
 	// Metrics that both have.
 	Metrics []Difference `json:"metrics"`
+}
+
+// Claim reports whether stages that ran again are as the baseline claims: Worse if any number is, else what has become of
+// the time for a token, or else for an answer; and by which number, nil if there is none.
+func (s *Stage) Claim() (Outcome, *Difference) {
+	var by, worse *Difference
+	for i := range s.Metrics {
+		d := &s.Metrics[i]
+		if by == nil && slices.Contains(driftMetrics, d.Metric) {
+			by = d
+		}
+		if worse == nil && d.Outcome == Worse {
+			worse = d
+		}
+	}
+	if by == nil || worse != nil && by.Outcome != Worse {
+		by = worse
+	}
+	if by == nil {
+		return Untested, nil
+	}
+	return by.Outcome, by
+}
+
+// How often stages run again at least before it is asked whether a claim holds, and at most while that is open.
+const (
+	FewestRounds = 4
+	MostRounds   = 12
+)
+
+// Open reports whether chance leaves open if a claim holds.
+func (a *Against) Open() bool {
+	return slices.ContainsFunc(a.Stages, func(s Stage) bool {
+		outcome, _ := s.Claim()
+		return outcome == Unclear || outcome == Untested
+	})
 }
 
 // Outcome says what a difference means.

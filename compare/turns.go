@@ -48,6 +48,17 @@ func newTurns(ours, theirs []stage) *turns {
 	return d
 }
 
+// newGroups returns stages and those that ran again later, whose times do not matter.
+func newGroups(ours, theirs []stage) *turns {
+	d := &turns{Turns: chance.Groups(len(ours), len(theirs))}
+	for _, of := range [][]stage{ours, theirs} {
+		for i := range of {
+			d.stages = append(d.stages, &of[i])
+		}
+	}
+	return d
+}
+
 // middle returns the middle of a stage in seconds since 1970, and whether it is known.
 func (s *stage) middle() (float64, bool) { return s.result.Middle() }
 

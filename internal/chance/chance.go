@@ -177,6 +177,22 @@ func NewTurns(theirs []bool, at []float64, run, round []int) *Turns {
 	return whole
 }
 
+// Groups returns the turns of stages whose times do not matter: ours of one side, then theirs of the other.
+func Groups(ours, theirs int) *Turns {
+	n := ours + theirs
+	t := &Turns{Drift: make([]float64, n), Freedom: n - 2, InTurns: true, time: make([]float64, n),
+		blocks: blocksOf(make([]int, n))}
+	for i := range n {
+		side, weight := 0.0, -1/float64(ours)
+		if i >= ours {
+			side, weight = 1, 1/float64(theirs)
+		}
+		t.side, t.Raw = append(t.side, side), append(t.Raw, weight)
+	}
+	t.side, t.Difference = centred(t.side, t.blocks), t.Raw
+	return t
+}
+
 // fit finds the weights, with a level for each number in block.
 func fit(side, at, raw []float64, block []int) *Turns {
 	t := &Turns{Raw: raw, blocks: blocksOf(block)}
