@@ -59,12 +59,8 @@ func (s *Stage) connect(ctx context.Context, config stream.Config, f *findings) 
 			break
 		}
 	}
-	config.RunningUsage, config.ExactOutput = s.Preparation.GetRunningUsage(), s.Preparation.GetExactOutput()
-	for _, name := range s.Preparation.GetLeftOut() {
-		config.Body[name] = nil
-	}
 	s.Client.Close()
-	return s.newClient(config)
+	return s.newClient(s.settled(config))
 }
 
 // clientConfig returns the client's configuration for the target.
