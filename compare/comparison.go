@@ -84,8 +84,8 @@ type Stage struct {
 	Metrics []Difference `json:"metrics"`
 }
 
-// Claim reports whether stages that ran again are as the baseline claims: Worse if any number is, else what has become of
-// the time for a token, or else for an answer; and by which number, nil if there is none.
+// Claim reports whether stages that ran again are as the baseline claims: Worse if any number is, else what has become
+// of the time for a token, or else for an answer; and by which number, nil if there is none.
 func (s *Stage) Claim() (Outcome, *Difference) {
 	var by, worse *Difference
 	for i := range s.Metrics {

@@ -8,6 +8,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -34,6 +35,8 @@ type Options struct {
 	VLLMLayout VLLMLayout
 	// Thresholds are conditions on all stages, besides those of the plan.
 	Thresholds []string
+	// Into is the directory to write to. Empty: the run directory.
+	Into string
 
 	baseline *results.Result // that of BaselineFile; nil: there is none
 }
@@ -57,7 +60,7 @@ func Write(dir string, o Options) (result *results.Result, err error) {
 		return result, fmt.Errorf("report: %w", err)
 	}
 	for _, f := range made {
-		if err := files.ReplaceBy(filepath.Join(dir, f.name), f.write); err != nil {
+		if err := files.ReplaceBy(filepath.Join(cmp.Or(o.Into, dir), f.name), f.write); err != nil {
 			return result, fmt.Errorf("report: %w", err)
 		}
 	}

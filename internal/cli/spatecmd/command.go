@@ -61,6 +61,7 @@ func newRoot(version string) *cobra.Command {
 		{"Look at results", []*cobra.Command{
 			resultscmd.NewReport(), resultscmd.NewFigure(), resultscmd.NewCompare(), resultscmd.NewHistory(),
 			resultscmd.NewAudit(),
+			resultscmd.NewVerify(version, func() *cobra.Command { return runcmd.NewRun(version) }),
 			clustercmd.NewRuns(runcmd.NewFollow(), runcmd.NewFetch(), runcmd.NewStop(), runcmd.NewResume(version),
 				resultscmd.NewExport())}},
 		{"Cluster", []*cobra.Command{

@@ -40,7 +40,7 @@ func TestCompletionOfValues(t *testing.T) {
 		"plan show|quick":     "quickstart",
 		"plan validate|quick": "quickstart",
 		"ver|":                "",
-		"|ver":                "version",
+		"|ver":                "verify version",
 	} {
 		line, typed, _ := strings.Cut(words, "|")
 		if got := strings.Join(completed(t, append(strings.Fields(line), typed)...), " "); got != want {
