@@ -18,8 +18,13 @@ func newBuilder(w *spatev1.Workload, o Options, skipped *Skipped) (*builder, err
 	number, _ := content.Of(w)
 	b := &builder{
 		header: rows.Header{Form: number, RecordSize: rows.LongRecord}, maxSkipped: defaultSkipped, skipped: skipped,
-		openItems: func(s *itemSource) (itemReader, error) { return newElements(s.Reader) },
-		end:       func() error { return nil },
+		end: func() error { return nil },
+	}
+	b.openItems = func(s *itemSource) (itemReader, error) {
+		if detect(s) == "parquet" {
+			return newParquetRows(s.Raw, b.maxBytes)
+		}
+		return newElements(s.Reader)
 	}
 	form := slices.IndexFunc(Sources, func(s Source) bool { return s.Name == content.Kind(w) })
 	if form < 0 {

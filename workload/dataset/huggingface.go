@@ -67,7 +67,7 @@ func dataFiles(folder fs.FS) (all []string, err error) {
 		case hidden || entry.IsDir():
 			return nil
 		}
-		if slices.Contains([]string{".parquet", ".json", ".jsonl", ".csv", ".txt"}, extension(name)) {
+		if HasRows(name) {
 			all = append(all, name)
 		}
 		return nil
@@ -76,6 +76,11 @@ func dataFiles(folder fs.FS) (all []string, err error) {
 		err = errors.New("the folder has no file of rows: .parquet, .json, .jsonl, .csv or .txt")
 	}
 	return all, err
+}
+
+// HasRows reports whether a file may hold rows, by its name.
+func HasRows(name string) bool {
+	return slices.Contains([]string{".parquet", ".json", ".jsonl", ".csv", ".txt"}, extension(name))
 }
 
 // card is what the front matter of a README.md says about files.

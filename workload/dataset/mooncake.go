@@ -86,8 +86,6 @@ func (m *mooncake) prompt(t *timedRow, o object) (err error) {
 		err = m.prompts.prompt("text_input", text, &m.row)
 	case messages != nil:
 		err = m.prompts.messages(messages, o.fields(), &m.row)
-	case o["requests"] != nil:
-		return unusable("is a trace in Weka's form: convert it as docs/workloads.md#traces says")
 	default:
 		return unusable("has no input_length, text_input or messages")
 	}
@@ -156,6 +154,11 @@ func (b *builder) blocks(c *spatev1.TraceContent, form blockForm, o Options) {
 	block := cmp.Or(c.GetBlockTokens(), form.block)
 	b.header.BlockTokens = block
 	known := newKnownPrefixes(block)
+	items := b.openItems
+	b.openItems = func(s *itemSource) (itemReader, error) {
+		all, err := items(s)
+		return &agentTraces{itemReader: all, block: uint64(block), chains: map[string][]uint64{}}, err
+	}
 	if form != mooncakeForm {
 		b.times.factor = 1
 	}

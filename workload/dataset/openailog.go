@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -100,7 +101,7 @@ var layouts = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05
 // parseInstant reads a time: a text, or a number of seconds, milliseconds, microseconds or nanoseconds since 1970,
 // which its size tells.
 func parseInstant(name string, value []byte) (int64, error) {
-	if value[0] == '"' {
+	if bytes.HasPrefix(value, []byte{'"'}) {
 		var text string
 		_ = json.Unmarshal(value, &text) // it is valid
 		for _, layout := range layouts {

@@ -3,6 +3,7 @@ package plancmd
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,10 +11,12 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/workload/dataset"
 )
 
 // splitHub splits the path hf://ORG/NAME/PATH of a file of a dataset on Hugging Face's Hub into ORG/NAME and PATH,
@@ -40,15 +43,61 @@ func local(path string) string {
 	return path
 }
 
-// openHub asks the Hub for a file of a dataset. Parquet, which is not read as a stream, is kept in a temporary file
-// while it is read. The caller closes what openHub returns.
-func openHub(ctx context.Context, dataset, file string) (io.ReadCloser, error) {
+// openHub asks the Hub for a file of a dataset, or for its only one. Parquet, which is not read as a stream, is kept in
+// a temporary file while it is read. The caller closes what openHub returns.
+func openHub(ctx context.Context, of, file string) (io.ReadCloser, error) {
 	if file == "" {
-		return nil, fmt.Errorf("%s is not in the Hub's cache: name one of its files, hf://%s/PATH, or run hf download "+
-			"--repo-type dataset %s", dataset, dataset, dataset)
+		var err error
+		if file, err = onlyFile(ctx, of); err != nil {
+			return nil, err
+		}
 	}
+	body, err := askHub(ctx, "/datasets/"+of+"/resolve/main/"+file)
+	if err == nil && strings.EqualFold(filepath.Ext(file), ".parquet") {
+		kept, err := keep(body, mostParquet)
+		return kept, errors.Join(err, body.Close())
+	}
+	return body, err
+}
+
+// onlyFile asks the Hub for the name of the file with a dataset's rows. Of several, it is the one for training.
+func onlyFile(ctx context.Context, of string) (string, error) {
+	body, err := askHub(ctx, "/api/datasets/"+of)
+	if err != nil {
+		return "", err
+	}
+	var listing struct {
+		Siblings []struct {
+			Name string `json:"rfilename"`
+		} `json:"siblings"`
+	}
+	err = errors.Join(json.NewDecoder(io.LimitReader(body, mostListing)).Decode(&listing), body.Close())
+	if err != nil {
+		return "", fmt.Errorf("the Hub's list of the files of %s: %w", of, err)
+	}
+	var files []string
+	for _, s := range listing.Siblings {
+		if dataset.HasRows(s.Name) {
+			files = append(files, s.Name)
+		}
+	}
+	train := slices.DeleteFunc(slices.Clone(files), func(name string) bool { return !strings.Contains(name, "train") })
+	for _, list := range [][]string{files, train} {
+		if len(list) == 1 {
+			return list[0], nil
+		}
+	}
+	return "", fmt.Errorf("%s has %d files of rows: name one, hf://%s/FILE, or run hf download --repo-type dataset %s: %s",
+		of, len(files), of, of, strings.Join(files[:min(len(files), mostNamed)], ", "))
+}
+
+// mostListing is how many bytes of a list of files are read, and mostNamed how many files a message names.
+const mostListing, mostNamed = 16 << 20, 20
+
+// askHub returns what the Hub has at a path.
+func askHub(ctx context.Context, path string) (io.ReadCloser, error) {
 	at := strings.TrimSuffix(cmp.Or(os.Getenv("HF_ENDPOINT"), "https://huggingface.co"), "/") +
-		(&url.URL{Path: "/datasets/" + dataset + "/resolve/main/" + file}).EscapedPath()
+		(&url.URL{Path: path}).EscapedPath()
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
 		return nil, err
@@ -63,9 +112,6 @@ func openHub(ctx context.Context, dataset, file string) (io.ReadCloser, error) {
 	case r.StatusCode != http.StatusOK:
 		return nil, errors.Join(fmt.Errorf("%s answers %s: see its name, and HF_TOKEN if it is not public", at, r.Status),
 			r.Body.Close())
-	case strings.EqualFold(filepath.Ext(file), ".parquet"):
-		kept, err := keep(r.Body, mostParquet)
-		return kept, errors.Join(err, r.Body.Close())
 	}
 	return r.Body, nil
 }

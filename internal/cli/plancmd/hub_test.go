@@ -17,6 +17,10 @@ func hub(t *testing.T) {
 		switch {
 		case r.Header.Get("Authorization") != "Bearer hf_x":
 			http.Error(w, "", http.StatusUnauthorized)
+		case r.URL.Path == "/api/datasets/org/chats":
+			_, _ = io.WriteString(w, `{"siblings": [{"rfilename": "README.md"}, {"rfilename": "train.parquet"}, {"rfilename": "test.csv"}]}`)
+		case r.URL.Path == "/api/datasets/org/many":
+			_, _ = io.WriteString(w, `{"siblings": [{"rfilename": "a.json"}, {"rfilename": "b.json.gz"}]}`)
 		case r.URL.Path != "/datasets/org/chats/resolve/main/a b/train.jsonl" &&
 			r.URL.Path != "/datasets/org/chats/resolve/main/train.parquet":
 			http.NotFound(w, r)
@@ -37,7 +41,10 @@ func TestFilesOfTheHub(t *testing.T) {
 	for name, want := range map[string]string{
 		"hf://org/chats/a b/train.jsonl": "", "hf://org/chats/train.parquet": "",
 		"hf://org/chats/other.jsonl": "404 Not Found",
-		"hf://org/chats":             "org/chats is not in the Hub's cache: name one of its files",
+		"hf://org/chats":             "",
+		"hf://org/many": "org/many has 2 files of rows: name one, hf://org/many/FILE, or run hf download " +
+			"--repo-type dataset org/many: a.json, b.json.gz",
+		"hf://org/gone": "404 Not Found",
 	} {
 		src, err := openFile(t.Context(), local(name))
 		if err != nil {
@@ -51,7 +58,7 @@ func TestFilesOfTheHub(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, text, err)
 		}
 		_, random := src.(io.ReaderAt)
-		if err := src.Close(); err != nil || random != strings.HasSuffix(name, "parquet") {
+		if err := src.Close(); err != nil || random != (strings.HasSuffix(name, "parquet") || name == "hf://org/chats") {
 			t.Errorf("%s: read at any place %v, %v", name, random, err)
 		}
 	}
