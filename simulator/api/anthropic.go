@@ -11,7 +11,7 @@ import (
 // anthropic is Anthropic's messages API.
 type anthropic struct{ *frames }
 
-var anthropicRoutes = map[string]API{"POST /v1/messages": anthropic{&anthropicFrames}}
+var anthropicRoutes = map[string]API{"POST /v1/messages": anthropic{apis["anthropic"]}}
 
 func (a anthropic) Parse(_ *http.Request, body []byte, c *config.Config) (*Request, *Error) {
 	r := read(a.frames, c, body)
@@ -35,43 +35,6 @@ func anthropicError(e *Error) *Error {
 	}
 	return &Error{Message: e.Message, Type: cmp.Or(kinds[e.status], "api_error")}
 }
-
-// Reasoning is a thinking block before the text block. message_stop is the mark.
-var anthropicFrames = frames{
-	splits: true,
-	head:   parse(`"id":"msg_$id","type":"message","role":"assistant","model":$model`),
-	opening: parse(`$(message_start){"type":"message_start","message":{$head,"content":[],"stop_reason":null,
-		"stop_sequence":null,"usage":{` + anthropicInput + `,"output_tokens":1}}$close
-		$?atonce($start$(ping){"type":"ping"$close$)`),
-	start: parse(`$(content_block_start){"type":"content_block_start","index":$block,"content_block":{
-		$?reasoning("type":"thinking","thinking":"","signature":""$)
-		$?calling("type":"tool_use","id":"toolu_0","input":{},"name":$call$)
-		$?message("type":"text","text":""$)}$close`),
-	token: parse(`$(content_block_delta){"type":"content_block_delta","index":$block,"delta":{
-		$?reasoning("type":"thinking_delta","thinking":$)
-		$?calling("type":"input_json_delta","partial_json":$)
-		$?message("type":"text_delta","text":$)$text}$close`),
-	stop: parse(`$(content_block_stop){"type":"content_block_stop","index":$block$close`),
-	closing: []template{
-		parse(`$stop`),
-		parse(`$(message_delta){"type":"message_delta","delta":{` + anthropicStop + `}` + anthropicUsage + `$close`),
-		parse(`$(message_stop){"type":"message_stop"$close`),
-	},
-	whole: parse(`{$head,"content":[$?thinks({"type":"thinking","signature":"","thinking":$thought},$)
-		$?calls({"type":"tool_use","id":"toolu_0","name":$call,"input":$input
-		$:{"type":"text","text":$text$)}],` + anthropicStop + anthropicUsage + `$close`),
-	translate: anthropicError,
-	failure:   parse(`$(error){"type":"error","error":{"type":"$kind","message":$problem}}$end`),
-	broken:    parse(`$(content_block_delta){"type":"content_block_delta","index":0,"delta":{"type":"text_d$end`),
-}
-
-// input_tokens excludes the tokens from the prefix cache.
-const (
-	anthropicInput = `"cache_creation_input_tokens":0,"cache_read_input_tokens":$cached,"input_tokens":$uncached`
-	anthropicUsage = `,"usage":{` + anthropicInput + `,"output_tokens":$output}`
-	anthropicStop  = `"stop_reason":"$?length(max_tokens$:$?calls(tool_use$:end_turn$)$)",
-		"stop_sequence":null`
-)
 
 // input appends the input of a whole tool call, which is an object: empty if it was cut.
 func (p *FrameWriter) input(b []byte) []byte {

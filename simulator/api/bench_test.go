@@ -11,7 +11,7 @@ import (
 func BenchmarkEncoder(b *testing.B) {
 	c := config.Default()
 	c.Truth.Stamp = true
-	e := NewWriter(&Request{frames: &chatFrames, Stream: true, model: "meta-llama/Llama-3.1-8B"}, &c,
+	e := NewWriter(&Request{frames: apis["chat"], Stream: true, model: "meta-llama/Llama-3.1-8B"}, &c,
 		"run-7-0001234", 1_700_000_000)
 	var buf []byte
 	b.ReportAllocs()

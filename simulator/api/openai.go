@@ -15,8 +15,8 @@ type openAI struct {
 
 // The two APIs.
 var (
-	chat        API = openAI{&chatFrames, true}
-	completions API = openAI{&completionsFrames, false}
+	chat        API = openAI{apis["chat"], true}
+	completions API = openAI{apis["completions"], false}
 )
 
 var openAIRoutes = map[string]API{"POST /v1/chat/completions": chat, "POST /v1/completions": completions}
@@ -50,53 +50,10 @@ func (r *reading) engineFields() {
 	r.minTokens, r.IgnoreEOS = get[int](r, "min_tokens"), get[bool](r, "ignore_eos")
 }
 
-var chatFrames, completionsFrames = openAIFrames(true), openAIFrames(false)
-
-// openAIFrames returns the frames of chat or completions.
-func openAIFrames(isChat bool) (f frames) {
-	prefix, object := "cmpl-", "text_completion"
-	token, reply, none := `"text":$text`, `"text":$text`, `"text":""` // of a choice: in a frame, a body, the last frame
-	if isChat {
-		prefix, object = "chatcmpl-", "chat.completion$?stream(.chunk$)"
-		token, reply, none = chatDelta, chatReply, `"delta":{}`
-		f.splits = true
-		f.opening = parse(`$(){$head,"choices":[{"index":0,"delta":{"role":"assistant","content":""},
-			"logprobs":null,"finish_reason":null}]` + runningUsage + `$close`)
-	}
-	const start, end = `$(){$head,"choices":[{"index":0,`, `$close`
-	f.head = parse(`"id":"` + prefix + `$id","object":"` + object + `","created":$created,"model":$model`)
-	f.token = parse(start + token + openAIFinish + `}]` + runningUsage + end)
-	f.closing = []template{
-		parse(`$?apart(` + start + none + openAIFinish + `}]` + end + `$)`),
-		parse(`$?asked($(){$head,"choices":[]` + openAIUsage + `$close$)`),
-		parse(openAIMark),
-	}
-	f.whole = parse(start + reply + openAIFinish + `}]` + openAIUsage + end)
-	f.failure = parse(`$()$error$end`)
-	f.broken = parse(`$(){"id":"chatcmpl-0","choices":[{"index":0,"delta":{"cont$end`)
-	f.mark = parse(openAIMark)
-	return f
-}
-
-const (
-	openAIMark   = `$()[DONE]$end`
-	openAIFinish = `,"logprobs":null,"finish_reason":
-		$?ended("$?length(length$:$?calls(tool_calls$:stop$)$)"$:null$)`
-	runningUsage = `$?running(` + openAIUsage + `$)`
-	openAIUsage  = `,"usage":{"prompt_tokens":$prompt,"total_tokens":$total,"completion_tokens":$output
-		$?reasons(,"completion_tokens_details":{"reasoning_tokens":$thinking}$)
-		$?caching(,"prompt_tokens_details":{"cached_tokens":$cached}$)}`
-	chatContent = `$?calls("tool_calls":[{$?stream("index":0,$)
-		$?named("function":{"arguments":$:"id":"call_0","type":"function","function":{"name":$call,"arguments":$)$text}}]
-		$:"content":$text$)`
-	chatDelta = `"delta":{$?thinks($field$thought$?says(,$)$)$?says(` + chatContent + `$)}`
-	chatReply = `"message":{"role":"assistant",$?thinks($field$thought,$)` + chatContent + `}`
-)
-
 // sglang is SGLang's /generate. Each frame carries the whole text so far.
 type sglang struct{ *frames }
 
-var sglangRoutes = map[string]API{"POST /generate": sglang{&sglangFrames}}
+var sglangRoutes = map[string]API{"POST /generate": sglang{apis["sglang"]}}
 
 func (a sglang) Parse(_ *http.Request, body []byte, c *config.Config) (*Request, *Error) {
 	r := read(a.frames, c, body)
@@ -112,17 +69,3 @@ func (a sglang) Parse(_ *http.Request, body []byte, c *config.Config) (*Request,
 	r.IgnoreEOS = get[bool](r, "sampling_params.ignore_eos")
 	return r.done("sampling_params.max_new_tokens")
 }
-
-var sglangFrames = frames{
-	token:   parse(sglangObject),
-	closing: []template{parse(`$?apart(` + sglangObject + `$)`), parse(openAIMark)},
-	whole:   parse(sglangObject),
-	failure: parse(`$(){"error":{"message":$problem}}$end`),
-	broken:  parse(`$(){"text":" water ri$end`),
-	mark:    parse(openAIMark),
-}
-
-// sglangObject is the text so far and its meta_info. Tokens end at that of the end of the sequence, number 2.
-const sglangObject = `$(){"text":$sofar,"output_ids":$idsofar,"meta_info":{"id":"$id","finish_reason":
-	$?ended($?length({"type":"length","length":$limit}$:{"type":"stop","matched":2}$)$:null$)
-	,"prompt_tokens":$prompt,"completion_tokens":$output,"cached_tokens":$cached}$close`

@@ -80,7 +80,7 @@ func writeList(b []byte, before, after string, n int) []byte {
 }
 
 func (a pooling) Parse(_ *http.Request, body []byte, c *config.Config) (*Request, *Error) {
-	r := read(&poolingFrames, c, body)
+	r := read(apis["pooling"], c, body)
 	count := 0
 	for _, name := range a.inputs {
 		texts := r.texts(name)
@@ -98,12 +98,10 @@ func (a pooling) Parse(_ *http.Request, body []byte, c *config.Config) (*Request
 
 func (pooling) Problem(e *Error) (int, []byte) { return e.status, e.json() }
 
-var poolingFrames = frames{whole: parse(`$pooled`), failure: parse(`$error`), broken: parse(`{"data":[{"embedding":[0.01`)}
-
 // Tokenize is /tokenize. It takes a prompt or messages, in vLLM's form, and answers with their tokens, counted as in a
 // prompt.
 func Tokenize(body []byte, c *config.Config) ([]byte, *Error) {
-	r := read(&chatFrames, c, body)
+	r := read(apis["chat"], c, body)
 	r.prompt = tokens{keep: true, ids: []uint64{}}
 	if model := get[string](r, "model"); model != "" {
 		r.named(model)

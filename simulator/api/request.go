@@ -224,8 +224,8 @@ func ExactOutput(d *config.Dialect, q *Request) *Error {
 }
 
 // API is one generation API: it reads requests and writes answers. It has no state, and its methods are safe for
-// concurrent use. A new API is a file with a type that implements API, with its routes and its frames, and an entry in
-// Routes.
+// concurrent use. A new API is a file with a type that implements API and its routes, an entry in Routes, and frames in
+// frames.txt.
 type API interface {
 	// Parse reads a request.
 	Parse(r *http.Request, body []byte, c *config.Config) (*Request, *Error)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	_ "embed" // the frames
 	"regexp"
 	"strconv"
 	"strings"
@@ -15,7 +16,7 @@ import (
 //	$?name( ... $: ... $)  is the first part if a condition holds, and else the second, which may be left out
 //	$!name( ... $)         is its part if the condition does not hold
 //
-// and line ends with the tabs after them are left out. The rest is literal. The last brace of an object is $close.
+// The rest is literal. The last brace of an object is $close.
 type template []segment
 
 // segment is one of: a literal, a value, a condition that guards the next segments, or none of them, which skips those
@@ -28,11 +29,8 @@ type segment struct {
 	skip    int // number of guarded segments
 }
 
-var lineEnd = regexp.MustCompile(`\n\t*`)
-
 // parse parses a template. The templates are part of the program: it panics if one is wrong.
 func parse(text string) (t template) {
-	text = lineEnd.ReplaceAllString(text, "")
 	var open []int // the conditions whose ends have not come
 	for text != "" {
 		literal, rest, found := strings.Cut(text, "$")
@@ -121,6 +119,38 @@ type frames struct {
 	splits      bool                // reasoning is apart from the text
 	translate   func(*Error) *Error // the error in the API's words; nil: as it is
 }
+
+//go:embed frames.txt
+var framesText string
+
+// apis are the frames of all APIs by name, as frames.txt has them.
+var apis = func() map[string]*frames {
+	continued, event := regexp.MustCompile(`\n\t+`), regexp.MustCompile(`\$<([a-z_.]+)>`)
+	all, f, parts := map[string]*frames{}, &frames{}, []string{}
+	for line := range strings.Lines(continued.ReplaceAllString(framesText, "")) {
+		name, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		text = event.ReplaceAllString(strings.NewReplacer(parts...).Replace(text), `$$($1){"type":"$1"`)
+		fields := map[string]*template{"head": &f.head, "opening": &f.opening, "token": &f.token, "whole": &f.whole,
+			"failure": &f.failure, "broken": &f.broken, "mark": &f.mark, "start": &f.start, "stop": &f.stop, "item": &f.item}
+		switch {
+		case name == "api":
+			f = &frames{}
+			all[text] = f
+		case name == "splits":
+			f.splits = true
+		case name == "closing":
+			f.closing = append(f.closing, parse(text))
+		case strings.HasPrefix(name, "$"):
+			parts = append(parts, "$["+name[1:]+"]", text)
+		case fields[name] != nil:
+			*fields[name] = parse(text)
+		case name != "" && name[0] != '#':
+			panic("simulator: no part of an API is named " + name)
+		}
+	}
+	all["anthropic"].translate = anthropicError
+	return all
+}()
 
 // Problem implements API.
 func (f *frames) Problem(e *Error) (int, []byte) {
