@@ -107,7 +107,10 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	a.supervisor.Close("the agent was shut down")
 	a.supervisor.Wait()
-	left := a.deliver()
+	delivery, cancel := context.WithTimeout(context.Background(), shutdownGrace)
+	defer cancel()
+	a.outbox.AwaitEmpty(delivery)
+	left := a.outbox.Waiting()
 	unlink()
 	<-gone
 	if left > 0 {
@@ -140,14 +143,6 @@ func (a *Agent) leave() {
 			return
 		}
 	}
-}
-
-// deliver waits until the coordinator has every snapshot, for at most shutdownGrace, and returns how many are left.
-func (a *Agent) deliver() int {
-	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
-	defer cancel()
-	a.outbox.AwaitEmpty(ctx)
-	return a.outbox.Waiting()
 }
 
 // describe returns the agent's description of itself for Hello.
@@ -234,21 +229,14 @@ func (a *Agent) stayConnected(ctx context.Context) {
 		if err != nil && logged.isNew(err) {
 			a.config.Logger.Warn("not connected", "error", err)
 		}
-		pause = min(max(2*pause, minRetryPause), a.longestPause())
-		if !clock.Sleep(ctx, jitter(pause)) {
+		longest := maxRetryPause
+		if a.supervisor.Ref() != nil {
+			longest = maxRetryPauseBusy
+		}
+		pause = min(max(2*pause, minRetryPause), longest)
+		// Half to all of the pause, so that agents that lost the same coordinator do not return all at once.
+		if !clock.Sleep(ctx, pause/2+rand.N(pause/2+1)) {
 			return
 		}
 	}
 }
-
-// longestPause returns the longest pause for now.
-func (a *Agent) longestPause() time.Duration {
-	if a.supervisor.Ref() != nil {
-		return maxRetryPauseBusy
-	}
-	return maxRetryPause
-}
-
-// jitter returns half to all of the pause, at random. It keeps agents that lost the same coordinator from returning all
-// at once.
-func jitter(pause time.Duration) time.Duration { return pause/2 + rand.N(pause/2+1) }

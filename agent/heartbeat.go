@@ -19,11 +19,6 @@ const (
 	maxBeats = 64
 )
 
-// silenceLimit returns how long a session may be silent.
-func silenceLimit(interval time.Duration) time.Duration {
-	return max(silentBeats*interval, minSilence)
-}
-
 // beats are the unanswered heartbeats of a session. The zero value is ready for use. They are safe for concurrent use.
 type beats struct {
 	mu   sync.Mutex

@@ -126,7 +126,7 @@ func (a *Agent) serveSession(ctx context.Context, conn, bulk *grpc.ClientConn, w
 	group.Go(s.handleAll)
 	group.Go(s.sendAnswers)
 	group.Go(s.awaitDisconnect)
-	group.Go(func() error { return s.watchSilence(silenceLimit(interval)) })
+	group.Go(func() error { return s.watchSilence(max(silentBeats*interval, minSilence)) })
 	group.Go(func() error { return s.heartbeats(interval) })
 	group.Go(func() error { return s.clock.Follow(ctx, service) })
 	group.Go(func() error { return s.push(spatev1.NewMetricsServiceClient(bulk)) })
@@ -310,16 +310,11 @@ func (s *session) push(service spatev1.MetricsServiceClient) error {
 			if err != nil {
 				return err
 			}
-			s.answered(m)
+			snapshot := s.agent.outbox.Answered(m.GetKey())
+			if snapshot != nil && m.GetRefused() != "" {
+				s.agent.supervisor.Refused(snapshot, m.GetRefused())
+			}
 		}
 	})
 	return group.Wait()
-}
-
-// answered handles an ack or a refusal.
-func (s *session) answered(m *spatev1.PushResponse) {
-	snapshot := s.agent.outbox.Answered(m.GetKey())
-	if snapshot != nil && m.GetRefused() != "" {
-		s.agent.supervisor.Refused(snapshot, m.GetRefused())
-	}
 }

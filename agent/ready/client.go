@@ -278,7 +278,10 @@ func (f *finder) difference(first, other endpointInfo) string {
 		return fmt.Sprintf("it is %s, the first is %s", cmp.Or(other.software, "unknown software"),
 			cmp.Or(first.software, "unknown software"))
 	case a != nil && a.MaxModelTokens != b.MaxModelTokens:
-		f.lowerMaxTokens(b.MaxModelTokens)
+		most := f.found.Preparation.MaxModelTokens
+		if b.MaxModelTokens > 0 && (most == nil || *most > b.MaxModelTokens) { // 0: the endpoint reports none
+			f.found.Preparation.MaxModelTokens = new(b.MaxModelTokens)
+		}
 		return fmt.Sprintf("it accepts at most %d tokens, the first %d", b.MaxModelTokens, a.MaxModelTokens)
 	}
 	return ""
@@ -334,12 +337,5 @@ func (f *finder) setMaxTokens(tokens uint32) {
 	defer f.mu.Unlock()
 	if tokens > 0 && f.found.Preparation.MaxModelTokens == nil {
 		f.found.Preparation.MaxModelTokens = &tokens
-	}
-}
-
-// lowerMaxTokens lowers that maximum to an endpoint's smaller one. 0: the endpoint reports none.
-func (f *finder) lowerMaxTokens(tokens uint32) {
-	if p := f.found.Preparation; tokens > 0 && (p.MaxModelTokens == nil || *p.MaxModelTokens > tokens) {
-		p.MaxModelTokens = &tokens
 	}
 }

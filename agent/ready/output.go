@@ -165,7 +165,13 @@ func (f *finder) tryOutput(ctx context.Context, w trialGoals) {
 	}
 	f.accepted = true
 	f.setSoftware(trial.Software)
-	f.noteForm(trial.Events)
+	switch streams := defaults.Streams(f.stage.GetTarget()); { // the server may answer in another form than asked for
+	case streams && !trial.Events:
+		f.note("The server answers in one piece although a stream was requested: TTFT, TPOT and ITL cannot be " +
+			"measured. Have it stream, or set the target's stream to false.")
+	case !streams && trial.Events:
+		f.note("The server streams although the target asks for answers in one piece: it ignores the field.")
+	}
 	if w.running {
 		f.found.Preparation.RunningUsage = accepted.Running && trial.Running
 	}
@@ -185,17 +191,6 @@ func (f *finder) tryOutput(ctx context.Context, w trialGoals) {
 		f.exactByName("")
 	default:
 		f.proveExact(ctx)
-	}
-}
-
-// noteForm notes that the server answers in another form than the plan asks for.
-func (f *finder) noteForm(events bool) {
-	switch streams := defaults.Streams(f.stage.GetTarget()); {
-	case streams && !events:
-		f.note("The server answers in one piece although a stream was requested: TTFT, TPOT and ITL cannot be " +
-			"measured. Have it stream, or set the target's stream to false.")
-	case !streams && events:
-		f.note("The server streams although the target asks for answers in one piece: it ignores the field.")
 	}
 }
 

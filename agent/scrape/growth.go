@@ -29,7 +29,12 @@ func growth(first, last totals, order names) *spatev1.ServerAccount {
 		}
 		a.Counters = append(a.Counters, &spatev1.ServerCounter{Name: key.name, Labels: key.labels, Increase: grew})
 	}
-	for _, name := range slices.Sorted(maps.Keys(namesOf(last.histograms))) {
+	var names []string
+	for key := range last.histograms {
+		names = append(names, key.name)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
 		h := histogramGrowth(name, first.histograms, last.histograms)
 		if !finite(h.GetSum()) || h.GetCount() > servermetrics.MaxCount {
 			a.LeftOut++
@@ -66,15 +71,6 @@ func restarted(first, last totals) bool {
 		}
 	}
 	return false
-}
-
-// namesOf returns the names of histograms.
-func namesOf(histograms map[series]histogram) map[string]bool {
-	names := map[string]bool{}
-	for key := range histograms {
-		names[key.name] = true
-	}
-	return names
 }
 
 // histogramGrowth returns the growth of all histograms with a name together. It has buckets only if all of them have

@@ -197,14 +197,6 @@ func (s *Scraper) eachAccount(f func(Source)) {
 	})
 }
 
-// clientOf returns the client that asks a source.
-func (s *Scraper) clientOf(source Source) *http.Client {
-	if source.OnTargetHost {
-		return s.target
-	}
-	return s.other
-}
-
 // watch samples one source, window by window. It skips windows that pass before an answer comes.
 func (s *Scraper) watch(ctx context.Context, source Source, start clock.Instant, window uint32) {
 	for clock.SleepUntil(ctx, start.Add(time.Duration(window)*sampleInterval)) {
@@ -213,7 +205,9 @@ func (s *Scraper) watch(ctx context.Context, source Source, start clock.Instant,
 			return
 		}
 		s.reportResult(source, err)
-		s.keep(window, samples)
+		s.mu.Lock()
+		s.unsent = append(s.unsent, batch{window, samples}) // until the window's snapshot is made
+		s.mu.Unlock()
 		window = max(window, uint32(max(clock.Now().Sub(start), 0)/sampleInterval)) + 1
 	}
 }
@@ -256,7 +250,11 @@ func (s *Scraper) page(ctx context.Context, source Source) ([]byte, error) {
 	q.Host = source.Header.Get("Host") // a Host in q.Header is not sent
 	q.Header.Set("Accept", "text/plain; version=0.0.4")
 	q.Header.Set("User-Agent", "spate")
-	answer, err := s.clientOf(source).Do(q)
+	client := s.other
+	if source.OnTargetHost {
+		client = s.target
+	}
+	answer, err := client.Do(q)
 	if err != nil {
 		return nil, withoutAddress(err)
 	}
@@ -303,13 +301,6 @@ func withoutAddress(err error) error {
 			"or https if the server wants TLS")
 	}
 	return err
-}
-
-// keep stores the samples of a source in a window until the window's snapshot is made.
-func (s *Scraper) keep(window uint32, samples []*spatev1.ServerSample) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.unsent = append(s.unsent, batch{window, samples})
 }
 
 // TakeSamples removes and returns the samples of all windows up to `through`: the newest value of each series, ordered

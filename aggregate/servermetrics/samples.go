@@ -121,19 +121,14 @@ func atWindow(s serverSample, window uint32) int { return cmp.Compare(s.window, 
 // doubles as often as necessary. The first sample always stays, because the growth of counters starts there.
 func (s *serverSeries) thin() {
 	for s.stride = max(1, s.stride); ; s.stride *= 2 {
-		s.drop()
+		first, newest := s.samples[0].window, s.samples[len(s.samples)-1].window
+		s.samples = slices.DeleteFunc(s.samples, func(p serverSample) bool {
+			return p.window != first && p.window%s.stride != 0 && p.window+recentSamples < newest
+		})
 		if len(s.samples) <= keptSamples/2 {
 			return
 		}
 	}
-}
-
-// drop deletes the older samples whose windows are not multiples of the stride.
-func (s *serverSeries) drop() {
-	first, newest := s.samples[0].window, s.samples[len(s.samples)-1].window
-	s.samples = slices.DeleteFunc(s.samples, func(p serverSample) bool {
-		return p.window != first && p.window%s.stride != 0 && p.window+recentSamples < newest
-	})
 }
 
 // growth returns how much a counter grew from one sample to the next. A counter that is smaller than before was reset

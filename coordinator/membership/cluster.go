@@ -9,7 +9,6 @@ package membership
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log"
@@ -109,7 +108,9 @@ func (c *Cluster) memberlistConfig() (*memberlist.Config, error) {
 		return nil, err
 	}
 	mc := preset(c.cfg.WAN)
-	mc.Name = c.cfg.Name + "-" + suffix()
+	var suffix [4]byte   // makes the node's name unique
+	rand.Read(suffix[:]) // never fails, by its contract
+	mc.Name = fmt.Sprintf("%s-%x", c.cfg.Name, suffix)
 	mc.BindAddr, mc.BindPort = bind.Addr().String(), int(bind.Port())
 	mc.AdvertiseAddr, mc.AdvertisePort = adv.Addr().String(), int(adv.Port())
 	mc.Label = c.cfg.Label
@@ -148,13 +149,6 @@ func preset(wan bool) *memberlist.Config {
 	return mc
 }
 
-// suffix makes a node's name unique.
-func suffix() string {
-	var b [4]byte
-	rand.Read(b[:]) // never fails, by its contract
-	return hex.EncodeToString(b[:])
-}
-
 // withoutSuffix removes the suffix that Join adds to a name.
 func withoutSuffix(name string) string {
 	if i := strings.LastIndexByte(name, '-'); i > 0 {
@@ -191,7 +185,13 @@ func (c *Cluster) Changed() <-chan struct{} {
 func (c *Cluster) Coordinators(ctx context.Context) ([]string, error) {
 	for {
 		changed := c.Changed()
-		if found := c.coordinators(); len(found) > 0 {
+		var found []string
+		for _, m := range c.Members() {
+			if m.Role == RoleCoordinator && m.GRPC != "" {
+				found = append(found, m.GRPC)
+			}
+		}
+		if found != nil {
 			return found, nil
 		}
 		select {
@@ -203,16 +203,6 @@ func (c *Cluster) Coordinators(ctx context.Context) ([]string, error) {
 				len(c.Members()), c.cfg.Seeds, ctx.Err())
 		}
 	}
-}
-
-func (c *Cluster) coordinators() []string {
-	var out []string
-	for _, m := range c.Members() {
-		if m.Role == RoleCoordinator && m.GRPC != "" {
-			out = append(out, m.GRPC)
-		}
-	}
-	return out
 }
 
 // leaveTimeout bounds how long Close waits for the leave message to spread.

@@ -183,7 +183,9 @@ func (q *Request) checkLengths(limit string, model int) *Error {
 	case q.PromptTokens > maxLength:
 		return BadRequest(fmt.Sprintf("the prompt has %d tokens: at most %d are simulated", q.PromptTokens, maxLength))
 	case model > 0 && total > model:
-		return tooLong(q.PromptTokens, q.MaxTokens, model)
+		return invalid(http.StatusBadRequest, "context_length_exceeded",
+			fmt.Sprintf("This model's maximum context length is %d tokens. You requested %d tokens: "+
+				"%d in the prompt and %d in the output.", model, total, q.PromptTokens, q.MaxTokens))
 	}
 	return nil
 }

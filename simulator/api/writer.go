@@ -20,9 +20,6 @@ var vocabulary = [...]string{
 // word returns the text of the i-th token, counted from 0.
 func word(i int) string { return vocabulary[i%len(vocabulary)] }
 
-// wordToken returns the id of the i-th token.
-func wordToken(i int) int64 { return int64(1000 + i%len(vocabulary)) }
-
 // endToken is the id of the end-of-sequence token.
 const endToken = 2
 
@@ -299,7 +296,7 @@ func (p *FrameWriter) token(i int) int64 {
 	if p.Script.EOS && i == p.Script.Tokens-1 {
 		return endToken
 	}
-	return wordToken(i)
+	return int64(1000 + i%len(vocabulary))
 }
 
 // ids appends a JSON array of the ids of the streamed tokens from to until-1.
@@ -353,12 +350,6 @@ func invalid(status int, code, message string) *Error {
 // BadRequest returns the error of a request that is not valid.
 func BadRequest(message string) *Error {
 	return invalid(http.StatusBadRequest, "invalid_value", message)
-}
-
-func tooLong(prompt, output, limit int) *Error {
-	return invalid(http.StatusBadRequest, "context_length_exceeded",
-		fmt.Sprintf("This model's maximum context length is %d tokens. "+
-			"You requested %d tokens: %d in the prompt and %d in the output.", limit, prompt+output, prompt, output))
 }
 
 // BodyTooLarge returns the error of a body of more than limit bytes.

@@ -109,7 +109,12 @@ func (m *mooncake) lengths(t *timedRow, input, hashes []byte) (err error) {
 		return err
 	}
 	t.kind, t.blocks = rows.Blocks, m.blocks
-	return m.check(*t)
+	want := (uint64(t.isl) + uint64(m.block) - 1) / uint64(m.block)
+	if uint64(len(t.blocks)) != want {
+		return unusable("has %d hash_ids, but an input_length of %d makes %d blocks of %d tokens: check block_tokens",
+			len(t.blocks), t.isl, want, m.block)
+	}
+	return checkTokens(*t)
 }
 
 // hashes reads hash ids.
@@ -126,16 +131,6 @@ func (m *mooncake) hashes(value []byte) error {
 		m.blocks = append(m.blocks, id)
 	}
 	return nil
-}
-
-// check returns an error unless there is one block for each block_tokens of the prompt.
-func (m *mooncake) check(t timedRow) error {
-	want := (uint64(t.isl) + uint64(m.block) - 1) / uint64(m.block)
-	if uint64(len(t.blocks)) != want {
-		return unusable("has %d hash_ids, but an input_length of %d makes %d blocks of %d tokens: check block_tokens",
-			len(t.blocks), t.isl, want, m.block)
-	}
-	return checkTokens(t)
 }
 
 // failedRequest is the reason for leaving out a request that failed when the trace was recorded.

@@ -196,9 +196,3 @@ func (s *Store) sweep(now time.Time) (err error) {
 	}
 	return err
 }
-
-// touch marks a dataset as used now. A failure to do so is ignored, because the dataset itself is fine.
-func touch(path string) {
-	now := time.Now()
-	_ = os.Chtimes(path, now, now)
-}
