@@ -26,6 +26,7 @@ const (
 	peakRate     = "peak output tokens/s"
 	goodput      = "goodput"
 	concurrency  = "concurrency limit"
+	rate         = "asked requests/s"
 	meanInFlight = "mean concurrency"
 	ttft         = "ttft"
 	tpot         = "tpot"

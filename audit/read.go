@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/spate-load/spate/internal/words"
 )
 
 // tool is a program whose JSON is known. The first whose key is there is taken.
@@ -33,15 +35,17 @@ var tools = []tool{
 	{name: "GuideLLM", key: "benchmarks", rows: "benchmarks", seconds: true,
 		paths: regexp.MustCompile(`^metrics (request_latency|time_to_first_token_ms|inter_token_latency_ms|\w+_token_count) ` +
 			`successful (mean|median|min|max|percentiles p\d\d|total_sum)$|^metrics \w+(_per_second|_concurrency) successful mean$|` +
-			`^metrics request_totals (successful|errored)$|^duration$|^config strategy streams$`)},
+			`^metrics request_totals (successful|errored)$|^duration$|^config strategy (streams|rate)$`)},
 	{name: "AIPerf", key: "request_latency", paths: regexp.MustCompile(`^(request_(latency|throughput|count)|` +
 		`time_to_first_token|inter_(token|chunk)_latency|(in|out)put_sequence_length|benchmark_duration|total_[io]sl|` +
-		`(in|out)put_token_throughput|total_token_throughput|error_request_count) (avg|min|max|p\d\d)$`),
+		`(in|out)put_token_throughput|total_token_throughput|error_request_count) (avg|min|max|p\d\d)$|` +
+		`^input_config loadgen (concurrency|request_rate)$`),
 		other: strings.NewReplacer("inter_token_latency", "tpot", "inter_chunk_latency", "itl")},
+	{name: "vLLM", key: "tokenizer_id", paths: regexp.MustCompile(`^[^ ].*$`)},
 	{name: "inference-perf", key: "successes", seconds: true,
 		paths: regexp.MustCompile(`^successes (count$|throughput \w+$|latency (request_latency|time_to_first_token|` +
 			`time_per_output_token|inter_token_latency) (mean|median|min|max|p\d\d)$|(prompt|output)_len (mean|min|max)$)|^failures count$`)},
-	{name: "a benchmark", paths: regexp.MustCompile(`^[^ ].*$`)}, // vLLM, SGLang, EvalScope: an object of numbers
+	{name: "a benchmark", paths: regexp.MustCompile(`^[^ ].*$`)}, // SGLang, EvalScope: an object of numbers
 }
 
 // errNothing is the error about a file without a known row.
@@ -67,6 +71,43 @@ func parse(data []byte) (what string, rows []row, err error) {
 		err = errNothing
 	}
 	return what, rows, err
+}
+
+// resultNames are the names in results.json of what quantities, or what is before their statistics, are called here.
+var resultNames = map[string]string{requestRate: "request_throughput", outputRate: "output_token_throughput",
+	concurrency: "load.concurrency", rate: "load.rate", isl: "isl_tokens", osl: "osl_tokens", ttft: "ttft_ms", tpot: "tpot_ms",
+	itl: "itl_ms", e2e: "e2e_ms"}
+
+// Measurements returns the numbers of a file's tests by their names in results.json, and the tool that wrote it. The
+// error about JSON in which nothing is known says what it has.
+func Measurements(data []byte) (tool string, all []map[string]float64, err error) {
+	what, rows, err := parse(data)
+	if err != nil {
+		var document map[string]any
+		if json.Unmarshal(data, &document) == nil {
+			err = fmt.Errorf("%w; it has %s", err, words.Shorten(slices.Sorted(maps.Keys(document)), 12))
+		}
+		return "", nil, err
+	}
+	tool = strings.TrimPrefix(what, "results of ")
+	for i := range rows {
+		m := map[string]float64{}
+		for length, total := range map[string]string{isl: input, osl: output} {
+			tokens, n := rows[i].numbers[total].middle(), rows[i].numbers[requests].middle()
+			if tokens > 0 && n > 0 {
+				m[resultNames[length]+mean] = tokens / n
+			}
+		}
+		for quantity, n := range rows[i].numbers {
+			name, statistic, _ := strings.Cut(quantity, ".")
+			if tool == "GuideLLM" && name == itl {
+				name = tpot // so it calls the time per token
+			}
+			m[strings.TrimSuffix(resultNames[name]+"."+statistic, ".")] = n.middle()
+		}
+		all = append(all, m)
+	}
+	return tool, all, nil
 }
 
 // parseJSON reads one document, or several one after the other.

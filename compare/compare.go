@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 
@@ -23,6 +24,7 @@ type Options struct {
 	Again bool
 
 	byTarget bool // the sides are targets of the same runs
+	several  bool // there are more than two sides, or one of another tool
 }
 
 // confidence is that of the intervals, and 1 - the chance of any false alarm.
@@ -42,7 +44,15 @@ func Of(sides []Side, o Options) (*Comparison, error) {
 			return nil, err
 		}
 	}
-	c := &Comparison{Tolerance: o.Tolerance, Confidence: confidence, Baseline: sides[0].Name, Sides: []Against{}}
+	if o.several = len(sides) > 2 || slices.ContainsFunc(sides, foreign); o.several {
+		var err error
+		if sides, err = divided(sides, o); err != nil {
+			return nil, err
+		}
+	}
+	c := &Comparison{Tolerance: o.Tolerance, Confidence: confidence, Baseline: sides[0].Name, Sides: []Against{},
+		Several: o.several}
+	nothing := 0
 	for i := range sides[1:] {
 		rename, err := renaming(&sides[0], &sides[1+i], o.Targets)
 		if err != nil {
@@ -55,10 +65,13 @@ func Of(sides []Side, o Options) (*Comparison, error) {
 		if err := against.answers(&sides[0], &sides[1+i], rename, o); err != nil {
 			return nil, err
 		}
-		if len(against.Stages)+len(against.Refused)+len(against.Answers) == 0 {
-			return nil, fmt.Errorf("%s and %s: %w", sides[0].Name, sides[1+i].Name, ErrNothingInCommon)
-		}
 		c.Sides = append(c.Sides, *against)
+		if len(against.Stages)+len(against.Refused)+len(against.Answers) > 0 {
+			continue
+		}
+		if nothing++; nothing == len(sides)-1 {
+			return nil, fmt.Errorf("%s and %s: %w%s", sides[0].Name, sides[1+i].Name, ErrNothingInCommon, against.because())
+		}
 	}
 	c.conclude(o)
 	return c, nil
@@ -67,14 +80,13 @@ func Of(sides []Side, o Options) (*Comparison, error) {
 // versus compares the stages of a side with those of the baseline. rename gives a target of the side the baseline's
 // name.
 func versus(baseline, side *Side, rename func(string) string, o Options) (*Against, error) {
-	a := &Against{Name: side.Name, Warnings: []string{}, Stages: []Stage{}, Answers: []Answer{}, Refused: []Left{},
-		Unmatched: []Left{}}
+	a := &Against{Name: side.Name, Tool: side.Runs[0].Tool, Warnings: []string{}, Stages: []Stage{},
+		Answers: []Answer{}, Refused: []Left{}, Unmatched: append([]Left{}, side.beside(baseline)...)}
+	o.byTarget = baseline.Target != "" && baseline.Runs[0].Result == side.Runs[0].Result
 	for _, run := range side.Runs {
-		a.Warnings = append(a.Warnings, runWarnings(&baseline.Runs[0].Result.Run, &run.Result.Run,
-			side.Target != "")...)
+		a.Warnings = append(a.Warnings, runWarnings(baseline.Runs[0], run, o.byTarget)...)
 	}
 	theirs := make(map[key]*group)
-	o.byTarget = baseline.Target != "" && side.Target != ""
 	groups := side.groups(rename)
 	for _, g := range groups {
 		theirs[g.key] = g
@@ -82,6 +94,9 @@ func versus(baseline, side *Side, rename func(string) string, o Options) (*Again
 	for _, g := range baseline.groups(func(name string) string { return name }) {
 		other := theirs[g.key]
 		delete(theirs, g.key)
+		if other == nil && a.Tool != "" {
+			continue // its file is one test
+		}
 		if other == nil {
 			// The loads of a series depend on what was measured: its answers are compared.
 			a.Unmatched = append(a.Unmatched, Left{Stage: g.key.String(), Why: "only in " + baseline.Name,
@@ -100,7 +115,16 @@ func versus(baseline, side *Side, rename func(string) string, o Options) (*Again
 
 // group compares the stages of which the same was asked: as repeats if there are enough, else one by one.
 func (a *Against) group(ours, theirs *group, o Options) error {
-	good, goodTheirs := a.usable(ours, o), a.usable(theirs, o)
+	good, goodTheirs, from := a.usable(ours, o), a.usable(theirs, o), len(a.Stages)
+	err := a.believed(ours, theirs, good, goodTheirs, o)
+	for i := from; o.several && i < len(a.Stages); i++ {
+		a.Stages[i].economise(&good[0], &goodTheirs[0], o)
+	}
+	return err
+}
+
+// believed compares those stages of groups that are good.
+func (a *Against) believed(ours, theirs *group, good, goodTheirs []stage, o Options) error {
 	if o.Again && len(good) > 0 && len(goodTheirs) > 0 {
 		s, err := newGroups(good, goodTheirs).compare(ours.key, good, goodTheirs, o)
 		s.Method = Repeats
@@ -199,26 +223,40 @@ func repeats(k key, ours, theirs []stage, o Options) Stage {
 	s.Requests = Sameness{Why: "repeats are compared as a whole"}
 	for i := range Metrics {
 		m := &Metrics[i]
-		a, b := valuesOf(m, ours), valuesOf(m, theirs)
+		a, b := m.values(ours, theirs[0].run.Tool), m.values(theirs, "")
 		if len(a) < fewestRepeats || len(b) < fewestRepeats {
 			continue
 		}
-		d := m.compare(mean(a), mean(b))
+		d, middles := m.compare(mean(a), mean(b)), [2]float64{median(a), median(b)}
 		if !m.Share {
 			a, b = scaled(a, 1/d.Baseline), scaled(b, 1/d.Value)
 		}
-		s.Metrics = append(s.Metrics, d.tested(m, chance.Repeats(a, b), 0, o))
+		s.Metrics = append(s.Metrics, d.tested(m, chance.Repeats(a, b), 0, o).medians(middles, o))
 	}
 	return s
 }
 
-func valuesOf(m *Metric, stages []stage) (values []float64) {
+// values returns a metric of stages by the definitions of a tool, as far as it is known.
+func (m *Metric) values(stages []stage, tool string) (values []float64) {
 	for i := range stages {
-		if v := m.value(stages[i].result); v != nil {
+		if v := m.of(&stages[i], tool); v != nil {
 			values = append(values, *v)
 		}
 	}
 	return values
+}
+
+// medians puts the medians of repeats in place of their means where several runs stand beside each other.
+func (d Difference) medians(of [2]float64, o Options) Difference {
+	if o.several {
+		d.Baseline, d.Value = of[0], of[1]
+	}
+	return d
+}
+
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
 
 func mean(values []float64) float64 { return floats.Sum(values) / float64(len(values)) }
@@ -268,7 +306,7 @@ func (s *Stage) compare(ours, theirs *stage, p *pairOf, o Options) {
 	}
 	for i := range Metrics {
 		m := &Metrics[i]
-		x, y := m.value(ours.result), m.value(theirs.result)
+		x, y := m.of(ours, theirs.run.Tool), m.of(theirs, "")
 		if x == nil || y == nil {
 			continue
 		}

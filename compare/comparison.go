@@ -16,12 +16,16 @@ type Comparison struct {
 	Baseline string `json:"baseline"`
 	// Each other side against the baseline.
 	Sides []Against `json:"sides"`
+	// Several: the sides are to be shown in one table. Absent: two runs of Spate are compared.
+	Several bool `json:"several,omitempty"`
 }
 
 // Against is one side against the baseline.
 type Against struct {
 	// Name of the side.
 	Name string `json:"name"`
+	// Tool that wrote the side's files. Absent: Spate. Its numbers are compared with the baseline's by its definitions.
+	Tool string `json:"tool,omitempty"`
 	// What makes the numbers of the two mean different things, in words.
 	Warnings []string `json:"warnings"`
 	// Stages of both that were compared.
@@ -144,7 +148,8 @@ type Difference struct {
 	Metric string `json:"metric"`
 	// Unit of the values; empty: a share.
 	Unit string `json:"unit"`
-	// Baseline and Value are the two numbers; means over the repeats, if repeats were compared.
+	// Baseline and Value are the two numbers; means over the repeats, if repeats were compared, and their medians if
+	// there are several sides.
 	Baseline float64 `json:"baseline"`
 	Value    float64 `json:"value"`
 	// Change from the baseline. Null: the baseline is 0, or so near to it that the change is not a number. Of targets
@@ -169,6 +174,16 @@ type Difference struct {
 	LengthFactor *float64 `json:"length_factor"`
 
 	test *test
+}
+
+// Difference returns the difference of a metric. Nil: one of the sides does not have it.
+func (s *Stage) Difference(metric string) *Difference {
+	for i := range s.Metrics {
+		if s.Metrics[i].Metric == metric {
+			return &s.Metrics[i]
+		}
+	}
+	return nil
 }
 
 // Differences returns the differences of all stages, then those of all answers.
@@ -214,6 +229,14 @@ func (a *Against) Gaps() string {
 		return fmt.Sprintf("stages and answers of the baseline that %s lacks: %d", a.Name, missing)
 	}
 	return ""
+}
+
+// because says why the first stage of another tool's side has no counterpart, for the end of an error.
+func (a *Against) because() string {
+	if a.Tool == "" || len(a.Unmatched) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%s: %s)", a.Unmatched[0].Stage, a.Unmatched[0].Why)
 }
 
 // Tested reports whether any number was tested, so that the comparison can tell better from worse.

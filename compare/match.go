@@ -9,6 +9,7 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/internal/words"
+	"github.com/spate-load/spate/report/tables"
 )
 
 // Side is one side of a comparison: one or more runs of one setting, or one target of them.
@@ -34,17 +35,12 @@ func (s *Side) distinct() error {
 	return nil
 }
 
-// ByTarget divides runs into a side for each of their targets, in the order of their first stages. The runs of a side
-// are named after its target too, because all sides have the same runs.
+// ByTarget divides runs into a side for each of their targets, in the order of their first stages, the plan's baseline
+// first. The runs of a side are named after its target too, because all sides have the same runs.
 func ByTarget(runs []*Run) []Side {
 	var sides []Side
-	for _, run := range runs {
-		for i := range run.Result.Stages {
-			name := run.Result.Stages[i].Target
-			if !slices.ContainsFunc(sides, func(s Side) bool { return s.Target == name }) {
-				sides = append(sides, Side{Name: name, Runs: namedAfter(name, runs), Target: name})
-			}
-		}
+	for _, name := range (&Side{Runs: runs}).targets() {
+		sides = append(sides, Side{Name: name, Runs: namedAfter(name, runs), Target: name})
 	}
 	return sides
 }
@@ -165,12 +161,12 @@ func failed(t trust.Trust) string {
 	return strings.Join(all, "; ")
 }
 
-// targets returns the names of a side's targets.
+// targets returns the names of a side's targets, the plan's baseline first.
 func (s *Side) targets() []string {
 	var names []string
 	for _, run := range s.Runs {
-		for i := range run.Result.Stages {
-			names = words.AppendOnce(names, run.Result.Stages[i].Target)
+		for _, name := range tables.TargetNames(run.Result) {
+			names = words.AppendOnce(names, name)
 		}
 	}
 	return names
@@ -205,8 +201,12 @@ func renaming(baseline, other *Side, pairs map[string]string) (func(string) stri
 type Run struct {
 	// Name of the run for people: the path it was read from.
 	Name string
-	// Result of the run.
-	Result *results.Result
+	// Tool is the load generator that wrote the file, as package audit calls it. Empty: Spate.
+	Tool string
+	// Result of the run. Of another tool its stages have only a load and lengths, and Numbers their numbers by their
+	// names in results.json.
+	Result  *results.Result
+	Numbers map[uint32]map[string]float64
 	// Requests calls each with the measured requests of a stage by its index, in any order, and stops at the first
 	// error. It may be called several times. Nil: the run has no request rows.
 	Requests func(stage uint32, each func(*Request) error) error

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -45,6 +46,16 @@ func MetricNamed(name string) (*Metric, error) {
 		names = append(names, Metrics[i].Name)
 	}
 	return nil, fmt.Errorf("number %.60q: want one of %s", name, strings.Join(names, ", "))
+}
+
+// TitleOf returns a metric's name in tables.
+func TitleOf(name string) string {
+	for _, m := range slices.Concat(Metrics, economy[:]) {
+		if m.Name == name {
+			return m.Title
+		}
+	}
+	return name
 }
 
 func allMetrics() []Metric {

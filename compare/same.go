@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -41,6 +42,9 @@ type tally struct {
 
 // sameness compares what two stages sent.
 func sameness(a, b *stage) (Sameness, error) {
+	if b.run.Tool != "" {
+		return Sameness{Why: "the file has no requests"}, nil
+	}
 	if a.result.Seed != b.result.Seed {
 		return Sameness{Same: new(false),
 			Why: "the stages' seeds differ: the plans differ in seed, workload or load"}, nil
@@ -153,7 +157,11 @@ const lengthLimit = 0.01
 
 // runWarnings returns what makes numbers of two runs mean different things. byTarget: targets are compared, which may
 // be of one run.
-func runWarnings(a, b *results.RunResult, byTarget bool) (warnings []string) {
+func runWarnings(baseline, run *Run, byTarget bool) (warnings []string) {
+	a, b := &baseline.Result.Run, &run.Result.Run
+	if run.Tool != "" {
+		return []string{cmp.Or(tools[run.Tool], "its file does not say how its times are defined")}
+	}
 	if a.ID != "" && a.ID == b.ID && !byTarget {
 		warnings = append(warnings, fmt.Sprintf("this is the baseline's own run, %s", a.ID))
 	}

@@ -116,17 +116,17 @@ func (d *turns) compare(k key, ours, theirs []stage, o Options) (Stage, error) {
 	}
 	for i := range Metrics {
 		m := &Metrics[i]
-		a, b := valuesOf(m, ours), valuesOf(m, theirs)
+		a, b := m.values(ours, ""), m.values(theirs, "")
 		if len(a) < len(ours) || len(b) < len(theirs) {
 			continue
 		}
-		difference := m.compare(mean(a), mean(b))
+		difference, middles := m.compare(mean(a), mean(b)), [2]float64{median(a), median(b)}
 		of, ok := d.measure(m, append(a, b...), all)
 		if !ok {
 			s.Metrics = append(s.Metrics, difference.untested("one of the values is 0"))
 			continue
 		}
-		s.Metrics = append(s.Metrics, of.test(difference, o))
+		s.Metrics = append(s.Metrics, of.test(difference, o).medians(middles, o))
 		if s.tellsDriftOf(m) {
 			s.tellDrift(of)
 		}

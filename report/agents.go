@@ -11,6 +11,7 @@ import (
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
+	"github.com/spate-load/spate/report/tables"
 )
 
 // agentSummary summarizes an agent over all stages.
@@ -123,10 +124,10 @@ var pathColumns = []struct {
 
 // pathsSection returns connect and round trip times by region and endpoint, in one table for each target and kind of
 // time, if the target has several endpoints or its stages several regions.
-func pathsSection(stages []results.StageResult) table.Section {
+func pathsSection(r *results.Result) table.Section {
 	var blocks []table.Block
-	for _, target := range targetsOf(stages) {
-		of := slices.DeleteFunc(slices.Clone(stages), func(s results.StageResult) bool { return s.Target != target })
+	for _, target := range tables.TargetNames(r) {
+		of := slices.DeleteFunc(slices.Clone(r.Stages), func(s results.StageResult) bool { return s.Target != target })
 		if len(of[0].Endpoints) < 2 && !severalRegions(of) {
 			continue
 		}
@@ -147,14 +148,6 @@ func pathsSection(stages []results.StageResult) table.Section {
 	}
 	return table.NewSection("Connections by region and endpoint",
 		append([]table.Block{table.Text("Median and p99 in ms.")}, blocks...)...)
-}
-
-// targetsOf returns the targets of stages, in the order of their first stages.
-func targetsOf(stages []results.StageResult) (targets []string) {
-	for _, s := range stages {
-		targets = words.AppendOnce(targets, s.Target)
-	}
-	return targets
 }
 
 // pathRows returns the rows of one of a target's tables: the regions with values.

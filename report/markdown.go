@@ -41,7 +41,7 @@ func detailsOf(r *results.Result) ([]table.Section, error) {
 		seriesSection("Throughput against latency", tables.Frontiers(r)), targets, of("Parts of mixtures"),
 		trustSection(r.Stages), of("Requests"), of("Rates of open loops"), of("First text, reasoning and answers"),
 		of("Images"), of("How answers ended"), of("Tool calls and answers in a form"), of("Sessions"), of("Turns of sessions"),
-		of("Errors"), of("Sequence lengths"), preparationsSection(r.Stages), of("Regions"), pathsSection(r.Stages),
+		of("Errors"), of("Sequence lengths"), preparationsSection(r.Stages), of("Regions"), pathsSection(r),
 		accountsSection(r.Stages), serversSection(r.Stages), of("Inside the engines"), of("GPUs"), of("Start"),
 		table.NewSection("Agents", table.Block{Table: Agents(r)}),
 	}, errors.Join(err, err2)
@@ -51,7 +51,7 @@ func detailsOf(r *results.Result) ([]table.Section, error) {
 func sideBySide(
 	r *results.Result, title string, of func(*results.Result, string) (*table.Table, error),
 ) (table.Section, error) {
-	if len(targetsOf(r.Stages)) < 2 {
+	if len(tables.TargetNames(r)) < 2 {
 		return table.Section{}, nil
 	}
 	t, err := of(r, "")

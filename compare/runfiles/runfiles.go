@@ -91,7 +91,11 @@ func openResults(name, path, dir string) (*File, error) {
 	}
 	result, err := results.Read(content)
 	if err != nil {
-		return nil, fmt.Errorf("%s is not a file of results: %w", path, err)
+		other, unknown := ofTool(name, content)
+		if unknown != nil {
+			return nil, fmt.Errorf("%s is not a file of results: %w; nor of another tool: %w", path, err, unknown)
+		}
+		return other, nil
 	}
 	file := &File{Run: compare.Run{Name: name, Result: result}}
 	if dir != "" {

@@ -2,6 +2,7 @@ package runfiles
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,6 +71,32 @@ func TestRows(t *testing.T) {
 		if err := f.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// Files of other tools are runs with numbers by their names in results.json, and a load as far as the file tells it.
+func TestFilesOfOtherTools(t *testing.T) {
+	for name, want := range map[string]struct {
+		tool, load, metric string
+		value              float64
+	}{"vllm.json": {"vLLM", "concurrency 4", "tpot_ms.mean", 4.004}, "guidellm.json": {"GuideLLM", "concurrency 4", "tpot_ms.mean", 4.027},
+		"guidellm-warm.json": {"GuideLLM", "", "osl_tokens.mean", 38.19}, "aiperf-32.json": {"AIPerf", "", "isl_tokens.mean", 200}} {
+		f, err := Open("../../audit/testdata/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := f.Result.Stages[0]
+		got := f.Numbers[0][want.metric]
+		if f.Tool != want.tool || s.Load.Words != want.load || math.Abs(got/want.value-1) > 0.001 {
+			t.Errorf("%s: %s, %q, %s %v", name, f.Tool, s.Load.Words, want.metric, got)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "other.json")
+	if err := os.WriteFile(path, []byte(`{"speed": 3, "colour": "red"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(path); err == nil || !strings.HasSuffix(err.Error(), "; it has colour, speed") {
+		t.Error(err)
 	}
 }
 

@@ -91,7 +91,7 @@ func linked(l *spatev1.HistoryLine, link bool) *table.Table {
 
 // lineTitle names a line: plan, target, workload, load and metric.
 func lineTitle(l *spatev1.HistoryLine) string {
-	return words.Printable(fmt.Sprintf("%s: %s, %s, %s: %s", l.GetPlan(), l.GetTarget(), l.GetWorkload(), l.GetLoad(), titleOf(l.GetMetric())))
+	return words.Printable(fmt.Sprintf("%s: %s, %s, %s: %s", l.GetPlan(), l.GetTarget(), l.GetWorkload(), l.GetLoad(), compare.TitleOf(l.GetMetric())))
 }
 
 // historyCells returns the cells of a point.

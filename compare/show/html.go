@@ -21,6 +21,8 @@ var (
 
 	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 		"verdict": headline.Verdict, "compared": headline.Compared, "banner": banner, "requests": requests, "advice": advice, "curves": curves, "legend": legend,
+		"best":    headline.Best,
+		"several": sideBySide, "notes": notes, "class": class,
 		"swatch":  func(side int) template.HTML { return styles[side].Swatch() },
 		"marks":   marks,
 		"stages":  func(a *compare.Against) *table.Table { return stageTable(a.Stages, "Stage", StageName) },
@@ -45,14 +47,15 @@ func htmlPage(w io.Writer, c *compare.Comparison) error {
 }
 
 // banner returns the class of a side's banner. It is "valid" only if all stages of the baseline were compared.
-func banner(a *compare.Against) string {
-	switch headline.Verdict(a) {
-	case headline.Worse:
+func banner(a *compare.Against) string { return class(headline.Verdict(a), a.Gaps() != "") }
+
+// class returns the class of a verdict's banner.
+func class(verdict string, gaps bool) string {
+	switch {
+	case verdict == headline.Worse:
 		return "invalid"
-	case headline.Better, headline.Same:
-		if a.Gaps() == "" {
-			return "valid"
-		}
+	case (verdict == headline.Better || verdict == headline.Same) && !gaps:
+		return "valid"
 	}
 	return "suspect"
 }
@@ -79,19 +82,19 @@ func curve(stages []compare.Stage, metric string) (chart.Chart, bool) {
 	var lines [2][]chart.Point
 	for i := range stages {
 		s := &stages[i]
-		x, y := find(s, "output_token_throughput"), find(s, metric)
+		x, y := s.Difference("output_token_throughput"), s.Difference(metric)
 		if x == nil || y == nil {
 			continue
 		}
 		for side, at := range [2][2]float64{{x.Baseline, y.Baseline}, {x.Value, y.Value}} {
 			lines[side] = append(lines[side], chart.Point{X: at[0], Y: at[1], Title: fmt.Sprintf("%s: %s, %s %s",
-				words.Printable(s.Load), value(x, at[0]), titleOf(metric), value(y, at[1]))})
+				words.Printable(s.Load), value(x, at[0]), compare.TitleOf(metric), value(y, at[1]))})
 		}
 	}
 	if len(lines[0]) < 2 {
 		return chart.Chart{}, false
 	}
-	c := chart.Chart{Label: fmt.Sprintf("%s: %s in ms", gridOf(&stages[0]), titleOf(metric)), Width: 440, Height: 270,
+	c := chart.Chart{Label: fmt.Sprintf("%s: %s in ms", gridOf(&stages[0]), compare.TitleOf(metric)), Width: 440, Height: 270,
 		Y:           chart.Axis{Zero: true},
 		Description: "The baseline is dashed, what is compared with it is solid. The table has the changes.",
 		X:           chart.Axis{Label: "output tokens per second", Zero: true}}

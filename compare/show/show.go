@@ -28,7 +28,7 @@ func Write(w io.Writer, c *compare.Comparison, format string, width int, all boo
 		return htmlPage(w, c)
 	}
 	var b strings.Builder
-	if format == "text" {
+	if format == "text" && !c.Several {
 		fmt.Fprintf(&b, "Baseline: %s\n", words.Printable(c.Baseline))
 	}
 	for _, s := range sections(c, all) {
@@ -56,26 +56,6 @@ func legend(c *compare.Comparison) string {
 var outcomes = map[compare.Outcome]string{compare.Worse: " W", compare.Better: " B", compare.Same: " =",
 	compare.Unclear: " ?", compare.Untested: "  "}
 
-// find returns the metric of a stage, or nil.
-func find(s *compare.Stage, name string) *compare.Difference {
-	for i := range s.Metrics {
-		if s.Metrics[i].Metric == name {
-			return &s.Metrics[i]
-		}
-	}
-	return nil
-}
-
-// titleOf returns a metric's name in tables.
-func titleOf(name string) string {
-	for i := range compare.Metrics {
-		if compare.Metrics[i].Name == name {
-			return compare.Metrics[i].Title
-		}
-	}
-	return name
-}
-
 // change formats a change: in percent of the baseline, or in points.
 func change(d *compare.Difference, v *float64) string {
 	unit := " %"
@@ -99,11 +79,6 @@ func value(d *compare.Difference, v float64) string {
 // percentage formats a share in percent with as few digits as possible.
 func percentage(share float64) string { return strconv.FormatFloat(100*share, 'g', 4, 64) + " %" }
 
-// sentence describes a tested or untested difference.
-func sentence(d *compare.Difference) string {
-	return titleOf(d.Metric) + ": " + Change(d)
-}
-
 // Change describes a tested or untested difference without its name.
 func Change(d *compare.Difference) string {
 	s := fmt.Sprintf("from %s to %s: %s", value(d, d.Baseline), value(d, d.Value), change(d, d.Change))
@@ -120,7 +95,7 @@ func Change(d *compare.Difference) string {
 func Worse(s *compare.Stage) (sentences []string) {
 	for i := range s.Metrics {
 		if d := &s.Metrics[i]; d.Outcome == compare.Worse {
-			sentences = append(sentences, sentence(d))
+			sentences = append(sentences, compare.TitleOf(d.Metric)+": "+Change(d))
 		}
 	}
 	return sentences
@@ -158,8 +133,8 @@ func requests(a *compare.Against) []string {
 	if len(a.Stages) == 0 {
 		return []string{"n/a, no stage was compared"}
 	}
-	var lines []string
-	first, count := map[string]string{}, map[string]int{}
+	var answers []string
+	names := map[string][]string{}
 	same, unique := 0, false
 	for i := range a.Stages {
 		s := &a.Stages[i]
@@ -168,29 +143,20 @@ func requests(a *compare.Against) []string {
 			unique = unique || s.Requests.UniqueStarts
 			continue
 		}
-		answer := "not known: " + s.Requests.Why
-		if s.Requests.Same != nil {
-			answer = "no: " + s.Requests.Why
-		}
-		if count[answer]++; count[answer] == 1 {
-			first[answer] = StageName(s)
-			lines = append(lines, answer)
-		}
+		answer := map[bool]string{true: "not known: ", false: "no: "}[s.Requests.Same == nil] + s.Requests.Why
+		answers, names[answer] = words.AppendOnce(answers, answer), append(names[answer], StageName(s))
 	}
-	if same == len(a.Stages) {
-		if unique {
-			return []string{"yes, in all stages: workloads, loads, seeds and lengths are equal, and by cache_busting no prompt begins as another"}
-		}
+	switch {
+	case same == len(a.Stages) && unique:
+		return []string{"yes, in all stages: workloads, loads, seeds and lengths are equal, and by cache_busting no prompt begins as another"}
+	case same == len(a.Stages):
 		return []string{"yes, in all stages: the bodies of the requests that both sent are equal"}
 	}
-	for i, answer := range lines {
-		name := first[answer]
-		if count[answer] > 1 {
-			name += fmt.Sprintf(" and %d more", count[answer]-1)
-		}
-		lines[i] = name + ": " + answer
+	lines := []string{fmt.Sprintf("proved for %d of %d stages", same, len(a.Stages))}
+	for _, answer := range answers {
+		lines = append(lines, words.Shorten(names[answer], 1)+": "+answer)
 	}
-	return append([]string{fmt.Sprintf("proved for %d of %d stages", same, len(a.Stages))}, lines...)
+	return lines
 }
 
 // advice says what would make unclear changes clear, or "" if none is larger than the tolerance.

@@ -62,6 +62,48 @@ func comparison() *compare.Comparison {
 	}}}
 }
 
+// beside is a comparison of three runs and a file of another tool.
+func beside() *compare.Comparison {
+	stage := func(load string, metrics ...compare.Difference) compare.Stage {
+		return compare.Stage{Workload: "300:15", Load: load, BaselineStages: []uint32{0}, Stages: []uint32{0}, Metrics: metrics}
+	}
+	untested := compare.Difference{Metric: "ttft_ms.p99", Unit: "ms", Baseline: 900, Value: 1200, Change: new(1.0 / 3), Outcome: compare.Untested,
+		Why: "there are too few requests for this number"}
+	fast := stage("concurrency 8", difference("request_throughput", "req/s", 10, 11.2, compare.Better),
+		difference("output_token_throughput", "tok/s", 1000, 1120, compare.Better), difference("output_tokens_per_gpu", "tok/s per GPU", 500, 560, compare.Better),
+		difference("goodput.share", "", 0.9, 0.95, compare.Better), difference("ttft_ms.mean", "ms", 100, 104, compare.Unclear), untested,
+		difference("tpot_ms.mean", "ms", 20, 18, compare.Better), difference("e2e_ms.mean", "ms", 400, 390, compare.Better))
+	slow := stage("concurrency 8", difference("request_throughput", "req/s", 10, 8, compare.Worse),
+		difference("output_token_throughput", "tok/s", 1000, 800, compare.Worse), difference("ttft_ms.mean", "ms", 100, 100, compare.Same))
+	slow.Marks = []string{"slow is SUSPECT: read late <i>"}
+	file := stage("concurrency 8", compare.Difference{Metric: "output_token_throughput", Unit: "tok/s", Baseline: 1000, Value: 990, Change: new(-0.01),
+		Outcome: compare.Untested, Why: "there are no request rows to tell chance from"},
+		compare.Difference{Metric: "ttft_ms.mean", Unit: "ms", Baseline: 98, Value: 99, Change: new(0.0102), Outcome: compare.Untested})
+	second := stage("concurrency 16", difference("output_token_throughput", "tok/s", 1500, 1800, compare.Better))
+	return &compare.Comparison{Tolerance: 0.01, Confidence: 0.95, Baseline: "base",
+		Several: true,
+		Sides: []compare.Against{{Name: "fast <b>", Stages: []compare.Stage{fast, second}}, {Name: "slow", Stages: []compare.Stage{slow},
+			Unmatched: []compare.Left{{Stage: "300:15, concurrency 16", Why: "only in base"}}},
+			{Name: "vllm.json", Tool: "vLLM", Warnings: []string{"it times each chunk"}, Stages: []compare.Stage{file}}}}
+}
+
+// The page of several runs has one banner, a row for each run and load, and no word of a plan as markup.
+func TestPageOfSeveralRuns(t *testing.T) {
+	var b strings.Builder
+	if err := Write(&b, beside(), "html", 0, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`<h2 id="verdict">BETTER</h2>`, "fast &lt;b&gt; is the best of 3 runs", "300:15, concurrency 16: throughput",
+		`<th scope="row">base, by vLLM</th>`, `<td class="better">1,120  &#43;12.0 % B <small> (&#43;11.5 to &#43;12.5)`, "too few requests"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in the page", want)
+		}
+	}
+	if n := strings.Count(b.String(), `class="banner`); n != 1 || strings.Contains(b.String(), "<b>") || strings.Contains(b.String(), "<i>") {
+		t.Errorf("%d banners, or markup of a plan", n)
+	}
+}
+
 // The formats for people are those of testdata.
 func TestFormats(t *testing.T) {
 	for _, c := range []struct {
@@ -69,9 +111,14 @@ func TestFormats(t *testing.T) {
 		width        int
 		all          bool
 	}{{"text.txt", "text", 100, false}, {"all.txt", "text", 0, true}, {"table.md", "markdown", 0, false},
-		{"all.md", "markdown", 0, true}} {
+		{"all.md", "markdown", 0, true}, {"several-80.txt", "text", 80, false}, {"several-200.txt", "text", 200, false},
+		{"several.md", "markdown", 0, false}, {"several-all.txt", "text", 120, true}} {
 		var b strings.Builder
-		if err := Write(&b, comparison(), c.format, c.width, c.all); err != nil {
+		of := comparison()
+		if strings.HasPrefix(c.file, "several") {
+			of = beside()
+		}
+		if err := Write(&b, of, c.format, c.width, c.all); err != nil {
 			t.Fatal(err)
 		}
 		path := "testdata/" + c.file

@@ -14,6 +14,11 @@ import (
 
 // sections returns what people read of a comparison, a section for each side. all also has metrics that do not differ.
 func sections(c *compare.Comparison, all bool) (sections []table.Section) {
+	if c.Several {
+		if sections = append(sections, several(c)); !all {
+			return sections
+		}
+	}
 	for i := range c.Sides {
 		a := &c.Sides[i]
 		var blocks []table.Block
@@ -162,14 +167,14 @@ func marks(a *compare.Against) []string {
 func stageTable(stages []compare.Stage, head string, name func(*compare.Stage) string) *table.Table {
 	t := table.New(table.Words(head))
 	for _, metric := range tableMetrics {
-		t.Columns = append(t.Columns, table.Column{Header: titleOf(metric) + "  "}) // as wide as the marks
+		t.Columns = append(t.Columns, table.Column{Header: compare.TitleOf(metric) + "  "}) // as wide as the marks
 	}
 	for i := range stages {
 		s := &stages[i]
 		row := t.Add(name(s))
 		row.Mark = strings.Join(s.Marks, ", ")
 		for _, metric := range tableMetrics {
-			row.Cells = append(row.Cells, cell(find(s, metric)))
+			row.Cells = append(row.Cells, cell(s.Difference(metric)))
 		}
 	}
 	return t
@@ -197,7 +202,7 @@ func numberTable(a *compare.Against, all bool) *table.Table {
 		s := &a.Stages[i]
 		for j := range s.Metrics {
 			if d := &s.Metrics[j]; all || called(d) {
-				row := t.Add(StageName(s), titleOf(d.Metric), change(d, d.Change), interval(d), chanceOf(d),
+				row := t.Add(StageName(s), compare.TitleOf(d.Metric), change(d, d.Change), interval(d), chanceOf(d),
 					value(d, d.Baseline), value(d, d.Value), outcome(d))
 				row.Cells[2].Class = string(d.Outcome)
 			}

@@ -86,6 +86,8 @@ type Cell struct {
 	Ratio *float64
 	// Class of the cell in HTML, a Note that stands below its text there, and where it leads. Empty: none.
 	Class, Note, Link string
+	// Aside stands behind the text where a part of the table has room for all asides, and in HTML below it.
+	Aside string
 }
 
 // Word returns a cell of a column of words.
@@ -155,7 +157,9 @@ func (r *Row) Add(texts ...string) {
 }
 
 // Texts returns the cells of a row for people. The first one has a mark if the row has.
-func (t *Table) Texts(r Row) []string {
+func (t *Table) Texts(r Row) []string { return t.texts(r, false) }
+
+func (t *Table) texts(r Row, asides bool) []string {
 	texts := make([]string, len(r.Cells))
 	for i, c := range r.Cells {
 		texts[i] = t.text(i, c) + c.Mark
@@ -164,6 +168,9 @@ func (t *Table) Texts(r Row) []string {
 		}
 		if i == 0 && r.Mark != "" {
 			texts[i] += " !"
+		}
+		if asides {
+			texts[i] += c.Aside
 		}
 	}
 	return texts

@@ -72,7 +72,7 @@ func (t *Table) fit(width, narrow int) (lines []string, dropped int) {
 			least = i + 2
 		}
 	}
-	all := t.grid(narrow)
+	all, asides := t.grid(narrow, true), true
 	for n := len(t.Columns); ; n-- {
 		aligned := &Aligned{}
 		for _, c := range t.Columns {
@@ -81,17 +81,20 @@ func (t *Table) fit(width, narrow int) (lines []string, dropped int) {
 		for _, cells := range all {
 			aligned.Row(cells[:min(n, len(cells))]...)
 		}
-		if width <= 0 || n <= least || aligned.Width() <= width {
+		switch fits := width <= 0 || aligned.Width() <= width; {
+		case fits || n <= least && !asides:
 			return aligned.Lines(), len(t.Columns) - n
+		case asides:
+			all, asides, n = t.grid(narrow, false), false, len(t.Columns)+1
 		}
 	}
 }
 
 // grid returns the lines of the header, which are wrapped if narrow is more than 0, and the rows.
-func (t *Table) grid(narrow int) [][]string {
+func (t *Table) grid(narrow int, asides bool) [][]string {
 	rows := make([][]string, len(t.Rows))
 	for n, r := range t.Rows {
-		rows[n] = t.Texts(r)
+		rows[n] = t.texts(r, asides)
 	}
 	headers, height := make([][]string, len(t.Columns)), 1
 	for i, c := range t.Columns {
@@ -159,7 +162,7 @@ func (t *Table) MarkdownRows() string {
 	write(" ", " ", headers)
 	write("", "", alignments)
 	for _, r := range t.Rows {
-		texts := t.Texts(r)
+		texts := t.texts(r, true)
 		for i, text := range texts {
 			texts[i] = Escape(strings.TrimRight(text, " "))
 		}

@@ -153,18 +153,8 @@ var mainMetrics = [][2]string{{"output tok/s", "output_token_throughput"}, {"mea
 func changes(a *compare.Against) string {
 	var parts []string
 	add := func(title, metric string) {
-		low, high, n := math.Inf(1), math.Inf(-1), 0
-		outcomes := map[compare.Outcome]int{}
-		for i := range a.Stages {
-			for j := range a.Stages[i].Metrics {
-				if d := &a.Stages[i].Metrics[j]; d.Metric == metric && d.Change != nil {
-					low, high, n = min(low, *d.Change), max(high, *d.Change), n+1
-					outcomes[d.Outcome]++
-				}
-			}
-		}
-		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s (%s)", title, span(low, high), outcomeWords(outcomes)))
+		if m := movedBy(a, metric); m != nil {
+			parts = append(parts, fmt.Sprintf("%s %s (%s)", title, span(m.low, m.high), outcomeWords(m.outcomes)))
 		}
 	}
 	for _, m := range mainMetrics {
@@ -189,6 +179,45 @@ func changes(a *compare.Against) string {
 		loads = fmt.Sprintf("Over %d equal loads", n)
 	}
 	return loads + ": " + strings.Join(parts, ", ") + "."
+}
+
+// moved is how a number changes over the n loads of a side.
+type moved struct {
+	side            *compare.Against
+	n               int
+	low, high, mean float64
+	from, to        *float64 // the ends of all intervals. Nil: one is not known
+	outcomes        map[compare.Outcome]int
+	where           string // the load, or how many there are
+}
+
+// movedBy returns how a metric changes. Nil: the side has no change of it.
+func movedBy(a *compare.Against, metric string) *moved {
+	m := &moved{side: a, low: math.Inf(1), high: math.Inf(-1), outcomes: map[compare.Outcome]int{}}
+	from, to, known := m.low, m.high, true
+	for i := range a.Stages {
+		s := &a.Stages[i]
+		d := s.Difference(metric)
+		if d == nil || d.Change == nil {
+			continue
+		}
+		m.low, m.high, m.mean = min(m.low, *d.Change), max(m.high, *d.Change), m.mean+*d.Change
+		m.outcomes[d.Outcome]++
+		m.n++
+		if m.where = s.Workload + ", " + s.Load; m.n > 1 {
+			m.where = fmt.Sprintf("%d loads", m.n)
+		}
+		if known = known && d.Low != nil; known {
+			from, to = min(from, *d.Low), max(to, *d.High)
+		}
+	}
+	if m.n == 0 {
+		return nil
+	}
+	if m.mean /= float64(m.n); known {
+		m.from, m.to = &from, &to
+	}
+	return m
 }
 
 // outcomeWords counts outcomes: "14 better, 2 unclear".

@@ -16,6 +16,7 @@ import (
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/loadpoint"
+	"github.com/spate-load/spate/report/tables"
 )
 
 // Kinds of an answer.
@@ -47,7 +48,7 @@ func Of(run *compare.Run) (h *results.Headline, changes *compare.Comparison, err
 		r: results.InPlanTime(run.Result)}
 	w.curves = w.curvesOf()
 	w.say("%s", capital(w.wrong()))
-	names, searched := targetsOf(w.r), slices.ContainsFunc(w.r.Run.Series, found)
+	names, searched := tables.TargetNames(w.r), slices.ContainsFunc(w.r.Run.Series, found)
 	switch w.Kind = Target; {
 	case len(w.curves) == 0:
 		w.Kind = Nothing

@@ -245,6 +245,12 @@ var cases = []of{
 	{name: "four targets", loads: join(named("base", each(one, 16, 4, 16)), named("b", each(load{ttft: 30, tpot: 6, noise: 0.1}, 16, 4, 16)), named("c", each(load{ttft: 30, tpot: 7, noise: 0.1}, 16, 4, 16)), named("d", each(load{ttft: 30, tpot: 9, noise: 0.1}, 16, 4, 16)))},
 	{name: "two targets of answers in one piece", loads: turnsOf(whole, 0.8, 3)},
 	{name: "160 stages", loads: many()},
+	{name: "a choice of three targets", loads: join(named("base", []load{one}), named("b", []load{with(one, func(l *load) { l.tpot = 6 })}),
+		named("c", []load{with(one, func(l *load) { l.tpot = 7 })})), make: func(r *results.Result) {
+		r.Run.Series = append(r.Run.Series, results.SeriesResult{Kind: "choice", Target: "b", Workload: "500:50", Best: "output_throughput",
+			Rivals:   []results.Rival{{Target: "b", Stages: []uint32{1}}, {Target: "c", Change: new(-0.12), Low: new(-0.14), High: new(-0.1), Reason: new("beyond chance")}},
+			Sentence: "b has the most output tok/s of 3 targets, 12 % more than c (10 to 14 %) over 3 rounds"})
+	}},
 }
 
 // versus is a comparison of two runs.
@@ -262,6 +268,23 @@ var versus = []struct {
 	{name: "a run with a stage less", a: each(one, 16, 4, 16), b: each(one, 16, 4)},
 	{name: "a run with an INVALID stage", a: []load{one}, b: []load{with(one, func(l *load) { l.verdict, l.check = trust.Invalid, "answers named 2 models" })}},
 	{name: "runs of answers in one piece", a: []load{whole}, b: []load{with(whole, func(l *load) { l.ttft = 60 })}},
+}
+
+// several are comparisons of more than two runs, or with another tool's file.
+var several = []struct {
+	name string
+	runs [][]load
+	tool bool
+}{
+	{name: "the second of three runs is the best", runs: [][]load{named("base", each(one, 16, 4, 16)), named("b", each(with(one, func(l *load) { l.tpot = 6 }), 16, 4, 16)),
+		named("c", each(with(one, func(l *load) { l.tpot = 9 }), 16, 4, 16))}},
+	{name: "the best of four runs at one load", runs: [][]load{named("base", []load{one}), named("b", []load{with(one, func(l *load) { l.tpot = 7 })}),
+		named("c", []load{with(one, func(l *load) { l.tpot = 6 })}), named("d", []load{with(one, func(l *load) { l.tpot = 6.02 })})}},
+	{name: "the baseline is the best of three runs", runs: [][]load{named("base", []load{one}), named("b", []load{with(one, func(l *load) { l.tpot = 9 })}), named("c", []load{with(one, func(l *load) { l.tpot = 12 })})}},
+	{name: "three runs that chance may tell apart", runs: [][]load{named("base", []load{with(one, func(l *load) { l.noise = 0.8 })}), named("b", []load{with(one, func(l *load) { l.noise, l.tpot = 0.8, 8.1 })}), named("c", []load{with(one, func(l *load) { l.noise, l.tpot = 0.8, 7.9 })})}},
+	{name: "three runs at one rate", runs: [][]load{named("base", []load{{rate: 20, ttft: 40, tpot: 8, noise: 0.1}}), named("b", []load{{rate: 20, ttft: 40, tpot: 6, noise: 0.1}}), named("c", []load{{rate: 20, ttft: 40, tpot: 9, noise: 0.1}})}},
+	{name: "three runs, one INVALID", runs: [][]load{named("base", []load{one}), named("b", []load{with(one, func(l *load) { l.tpot = 6 })}), named("c", []load{with(one, func(l *load) { l.verdict, l.check = trust.Invalid, "answers named 2 models" })})}},
+	{name: "another tool's file", runs: [][]load{named("base", []load{one}), named("file.json", []load{one})}, tool: true},
 }
 
 // told returns the sentences of all cases.
@@ -298,6 +321,23 @@ func told(t *testing.T) string {
 			t.Fatal(err)
 		}
 		fmt.Fprintf(&b, "== %s\n%s\n", c.name, strings.Join(Compared(&of.Sides[0], "before"), "\n"))
+	}
+	for _, c := range several {
+		var sides []compare.Side
+		for _, loads := range c.runs {
+			r := run(loads...)
+			r.Result.Run.ID = fmt.Sprint(len(sides))
+			if r.Name = r.Result.Stages[0].Target; c.tool && len(sides) > 0 {
+				r.Requests, r.Tool, r.Numbers = nil, "GuideLLM", map[uint32]map[string]float64{0: {"output_token_throughput": 500}}
+			}
+			sides = append(sides, compare.Side{Name: r.Name, Runs: []*compare.Run{r}})
+		}
+		of, err := compare.Of(sides, compare.Options{Tolerance: 0.01})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := Best(of)
+		fmt.Fprintf(&b, "== %s: %s\n%s\n", c.name, *h.Verdict, strings.Join(h.Lines(), "\n"))
 	}
 	return b.String()
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
+	"github.com/spate-load/spate/report/tables"
 )
 
 // measure is a number of an overview.
@@ -71,7 +72,7 @@ func (w *writer) value(c *curve, m measure) (p *point, value *float64) {
 func Overview(r *results.Result) *table.Table {
 	w := &writer{Headline: &results.Headline{}, r: r}
 	w.curves = w.curvesOf()
-	names, workloads := targetsOf(r), []string{}
+	names, workloads := tables.TargetNames(r), []string{}
 	t := table.New(table.Words("Workload", "Measure"), table.Numbers(names...))
 	for _, c := range w.curves {
 		workloads = words.AppendOnce(workloads, c.workload)

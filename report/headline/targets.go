@@ -1,37 +1,19 @@
 package headline
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
-	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/internal/words"
 )
 
-// targetsOf returns the names of the targets of a run's stages, the baseline first.
-func targetsOf(r *results.Result) (names []string) {
-	for _, t := range r.Run.Targets {
-		if t.Baseline && slices.ContainsFunc(r.Stages, func(s results.StageResult) bool { return s.Target == t.Name }) {
-			names = append(names, t.Name)
-		}
-	}
-	for i := range r.Stages {
-		names = words.AppendOnce(names, r.Stages[i].Target)
-	}
-	return names
-}
-
 // targets says how the other targets differ from the baseline. searched: the run has searches or frontiers.
 func (w *writer) targets(names []string, searched bool) error {
 	all := compare.ByTarget([]*compare.Run{w.run})
-	slices.SortStableFunc(all, func(a, b compare.Side) int {
-		return cmp.Compare(slices.Index(names, a.Target), slices.Index(names, b.Target))
-	})
 	tolerance, _ := compare.Tolerance(compare.DefaultTolerance)
 	c, err := compare.Of(all, compare.Options{Tolerance: tolerance})
 	switch {
@@ -171,10 +153,8 @@ func (p *pair) words() string {
 func tested(side *compare.Against, c *curve, load string) *compare.Difference {
 	for i := range side.Stages {
 		s := &side.Stages[i]
-		for j := range s.Metrics {
-			if s.Workload == c.workload && s.Load == load && s.Metrics[j].Metric == c.metric() {
-				return &s.Metrics[j]
-			}
+		if d := s.Difference(c.metric()); d != nil && s.Workload == c.workload && s.Load == load {
+			return d
 		}
 	}
 	return &compare.Difference{Outcome: compare.Untested}

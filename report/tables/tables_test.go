@@ -186,10 +186,10 @@ func TestRatiosOfSearches(t *testing.T) {
 // Dollars are those of the plan's time, however much a simulation compresses it.
 func TestCompressionKeepsPrices(t *testing.T) {
 	r := twoTargets()
-	before := EconomyOf(r, &r.Stages[0], r.Run.Targets[0])
+	before := EconomyOf(r, &r.Stages[0])
 	r.Run.TimeCompression = new(10.0)
 	*r.Stages[0].OutputTokenThroughput *= 10
-	if after := EconomyOf(r, &r.Stages[0], r.Run.Targets[0]); *after.DollarsPerMillion != *before.DollarsPerMillion {
+	if after := EconomyOf(r, &r.Stages[0]); *after.DollarsPerMillion != *before.DollarsPerMillion {
 		t.Errorf("%v, want %v", *after.DollarsPerMillion, *before.DollarsPerMillion)
 	}
 }

@@ -88,6 +88,19 @@ func numberOf(key string) string {
 	return key
 }
 
+// TargetNames returns the names of the targets of a run's stages, the baseline first.
+func TargetNames(r *results.Result) (names []string) {
+	for _, t := range r.Run.Targets {
+		if t.Baseline && slices.ContainsFunc(r.Stages, func(s results.StageResult) bool { return s.Target == t.Name }) {
+			names = append(names, t.Name)
+		}
+	}
+	for i := range r.Stages {
+		names = words.AppendOnce(names, r.Stages[i].Target)
+	}
+	return names
+}
+
 // baselineOf returns the name of the baseline target.
 func baselineOf(r *results.Result, asked string) (string, error) {
 	var names []string
@@ -122,11 +135,13 @@ type Economy struct {
 
 // EconomyOf returns what a stage's output tokens cost on its target. An hour of a simulation that compresses time is an
 // hour of the plan's time.
-func EconomyOf(r *results.Result, s *results.StageResult, t results.RunTarget) (e Economy) {
+func EconomyOf(r *results.Result, s *results.StageResult) (e Economy) {
 	rate := s.OutputTokenThroughput
-	if rate == nil || *rate <= 0 {
+	at := slices.IndexFunc(r.Run.Targets, func(t results.RunTarget) bool { return t.Name == s.Target })
+	if rate == nil || *rate <= 0 || at < 0 {
 		return e
 	}
+	t := &r.Run.Targets[at]
 	if t.GPUs != nil {
 		e.TokensPerGPU = new(*rate / float64(*t.GPUs))
 	}
@@ -162,12 +177,7 @@ func targetColumns(r *results.Result) []table.Column {
 
 // targetNumbers returns a stage's numbers, in the order of targetValues.
 func targetNumbers(r *results.Result, s *results.StageResult) []*float64 {
-	var e Economy
-	for _, t := range r.Run.Targets {
-		if t.Name == s.Target {
-			e = EconomyOf(r, s, t)
-		}
-	}
+	e := EconomyOf(r, s)
 	economy := map[string]*float64{"output_tokens_per_gpu": e.TokensPerGPU,
 		"output_tokens_per_dollar": e.TokensPerDollar, "dollars_per_million_output_tokens": e.DollarsPerMillion}
 	var values []*float64
