@@ -39,7 +39,10 @@ func (c *Coordinator) join(h *spatev1.Hello, address string, who certs.Identity)
 		c.drop(old, reason)
 	}
 	c.fleet.Join(s)
-	s.Send(c.welcome())
+	s.Send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Welcome{Welcome: &spatev1.Welcome{
+		HeartbeatInterval: durationpb.New(c.cfg.HeartbeatInterval), Lease: durationpb.New(c.cfg.Lease),
+		Coordinator: c.cfg.Name,
+	}}})
 	c.stopStale(s)
 	c.log.Info("agent connected", "agent", s.Name(), "region", s.Info.GetRegion(), "address", s.Address)
 	if r := c.queue.runOf(s.Name()); r != nil {
@@ -88,13 +91,6 @@ func (c *Coordinator) renew(s *fleet.Session, h *spatev1.Heartbeat) {
 		answer.AllEnded = r.machine.LoadEnded(s.Name(), h.GetEnded())
 	}
 	s.Send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Renewed{Renewed: answer}})
-}
-
-func (c *Coordinator) welcome() *spatev1.ConnectResponse {
-	return &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Welcome{Welcome: &spatev1.Welcome{
-		HeartbeatInterval: durationpb.New(c.cfg.HeartbeatInterval), Lease: durationpb.New(c.cfg.Lease),
-		Coordinator: c.cfg.Name,
-	}}}
 }
 
 // leave drops a session whose stream has ended.

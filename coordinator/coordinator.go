@@ -52,7 +52,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -100,9 +102,10 @@ func New(cfg Config) (*Coordinator, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // empty: it is not known
 	c := &Coordinator{rebuilds: func(string) {}, ground: ground{
 		cfg: cfg, log: cfg.Logger, closing: make(chan struct{}), storage: storage.New(cfg.DataDir, cfg.RunDir),
-		boot: bootID(), diskOf: func(l *ledger.Ledger) storage.Disk { return l },
+		boot: strings.TrimSpace(string(boot)), diskOf: func(l *ledger.Ledger) storage.Disk { return l },
 		fleet: fleet.New(cfg.HeartbeatInterval, cfg.Run.Silence),
 	}}
 	c.queue = queue{ground: &c.ground, keeper: c, runs: map[string]*run{}}
@@ -260,8 +263,11 @@ func (c *Coordinator) end(leave bool) error {
 			switch {
 			case !r.isRebuilt(): // that ends, and the run is left as it is
 				c.queue.remove(r)
-			case leave:
-				c.setAside(r)
+			case leave: // its ledger has all that is needed to resume it
+				c.log.Info("run is left in progress for the next coordinator", "run", r.id)
+				c.queue.remove(r)
+				c.queue.waiting = append(c.queue.waiting, r) // so that its ledger is closed
+				r.later(r.over)                              // after what it decided is written and told
 			default:
 				r.abort("the coordinator was closed")
 			}
@@ -275,43 +281,22 @@ func (c *Coordinator) end(leave bool) error {
 		force := time.AfterFunc(closeTimeout, c.server.Stop)
 		c.server.GracefulStop()
 		force.Stop()
-		err = c.closeWaiting()
+		c.mu.Lock()
+		waiting, lock := c.queue.waiting, c.lock
+		c.queue.waiting = nil
+		c.mu.Unlock()
+		for _, r := range waiting {
+			err = errors.Join(err, r.ledger.Close())
+		}
 		if h := c.pastRuns(); h != nil {
 			err = errors.Join(err, h.Close())
 		}
-		err = errors.Join(err, c.unlockData())
+		err = errors.Join(err, lock.Release())
 		if cluster != nil {
 			err = errors.Join(err, cluster.Close())
 		}
 	})
 	return err
-}
-
-// setAside leaves a run in progress as it is. Its ledger has all that is needed to resume it. The lock is held.
-func (c *Coordinator) setAside(r *run) {
-	c.log.Info("run is left in progress for the next coordinator", "run", r.id)
-	c.queue.remove(r)
-	c.queue.waiting = append(c.queue.waiting, r) // so that closeWaiting closes its ledger
-	r.later(r.over)                              // after what it decided is written and told
-}
-
-// closeWaiting closes the ledgers of the waiting runs and of the runs that were set aside.
-func (c *Coordinator) closeWaiting() (err error) {
-	c.mu.Lock()
-	waiting := c.queue.waiting
-	c.queue.waiting = nil
-	c.mu.Unlock()
-	for _, r := range waiting {
-		err = errors.Join(err, r.ledger.Close())
-	}
-	return err
-}
-
-// unlockData releases the lock on the data directory.
-func (c *Coordinator) unlockData() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.lock.Release()
 }
 
 // Stats is the state of the coordinator, for monitoring. Counts are since New.
@@ -356,7 +341,7 @@ func (c *Coordinator) Stats() Stats {
 	s := Stats{Snapshots: c.intake.written.Load(), Duplicates: c.intake.duplicates.Load(),
 		Refused: c.intake.refused.Load(), Dropped: c.intake.dropped.Load()}
 	s.ConnectionsRefused, s.CallsRefused = c.admission.ConnectionsRefused.Load(), c.admission.CallsRefused.Load()
-	s.Windows, s.WindowDelay = c.lag.Windows(), c.lag.Delay()
+	s.Windows, s.WindowDelay = c.lag.Windows.Load(), time.Duration(c.lag.Delay.Load())
 	s.Limited, s.Renewals, s.Restarts = c.admission.Limited.Load(), c.renewals.Load(), c.restarts.Load()
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -25,7 +25,7 @@ type ground struct {
 	cfg     Config
 	log     *slog.Logger
 	storage *storage.Runs
-	boot    string // id of this machine's boot, see bootID
+	boot    string // id of this boot of the machine, during which the monotonic clock continues; empty: not known
 	diskOf  func(*ledger.Ledger) storage.Disk
 	lag     live.Lag
 	latest  live.Latest

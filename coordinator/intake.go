@@ -94,7 +94,10 @@ func (r *run) add(s *spatev1.Snapshot, heard bool) (*spatev1.PushResponse, error
 	case errors.Is(err, ledger.ErrConflict):
 		return r.refuseFor(s, heard, err), nil
 	case err != nil:
-		r.ledgerFailed(err)
+		r.log.Error("ledger cannot be written", "run", r.id, "error", err)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.abort(fmt.Sprintf("the ledger cannot be written: %v", err)) // a run must not measure what it cannot keep
 		return nil, errUnwritten
 	}
 	return r.intake.acknowledge(s, fresh), nil
@@ -119,7 +122,11 @@ func (r *run) answerLate(s *spatev1.Snapshot, heard bool, reason error) (*spatev
 func (r *run) keepAndTell(m live.Stage, s *spatev1.Snapshot, checked merge.Checked) (fresh bool, err error) {
 	defer r.claims.Claim(s.GetKey())()
 	if lossOf(m.Record, s.GetKey()) != nil {
-		return false, r.alreadyKept(s)
+		kept, err := r.ledger.Has(s.GetStageIndex(), s.GetKey())
+		if err == nil && !kept {
+			err = errDropped
+		}
+		return false, err
 	}
 	if fresh, err = r.keep(s, checked); !fresh || err != nil {
 		return false, err
@@ -128,17 +135,6 @@ func (r *run) keepAndTell(m live.Stage, s *spatev1.Snapshot, checked merge.Check
 	defer r.mu.Unlock()
 	r.feed(func(m *lifecycle.Run, at clock.Instant) { m.Merged(at, s) })
 	return true, nil
-}
-
-// alreadyKept returns nil if a lost agent's snapshot is in the ledger, and errDropped if it is not.
-func (r *run) alreadyKept(s *spatev1.Snapshot) error {
-	switch known, err := r.ledger.Has(s.GetStageIndex(), s.GetKey()); {
-	case err != nil:
-		return err
-	case !known:
-		return errDropped
-	}
-	return nil
 }
 
 // lossOf returns what was lost with the process that sent a snapshot, nil if the process was not lost.
@@ -175,14 +171,6 @@ func (r *run) refused(s *spatev1.Snapshot, heard bool, reason error) <-chan stru
 		r.feed(func(m *lifecycle.Run, at clock.Instant) { m.Refused(at, s, reason.Error()) })
 	}
 	return r.written()
-}
-
-// ledgerFailed ends the run, because a run must not measure what it cannot keep.
-func (r *run) ledgerFailed(err error) {
-	r.log.Error("ledger cannot be written", "run", r.id, "error", err)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.abort(fmt.Sprintf("the ledger cannot be written: %v", err))
 }
 
 // errUnwritten ends the streams of agents whose snapshots cannot be kept. They send them again.

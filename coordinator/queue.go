@@ -3,7 +3,6 @@ package coordinator
 import (
 	"cmp"
 	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"os"
@@ -49,7 +48,9 @@ func (q *queue) reservePlace() error {
 
 // create makes a waiting run and creates its ledger.
 func (q *queue) create(s submission, wall time.Time) (*run, error) {
-	id := runID(s.plan.Name(), wall)
+	var suffix [3]byte
+	rand.Read(suffix[:]) // against clashes; never fails, by its contract
+	id := fmt.Sprintf("%s-%s-%x", s.plan.Name(), wall.UTC().Format("20060102T150405Z"), suffix)
 	record := &spatev1.RunRecord{
 		RunId: id, PlanYaml: s.plan.Source(), Version: q.cfg.Version, Records: s.request.GetRecords(),
 		Submitter: s.submitter.String(), SubmitterAddress: s.submitter.Host(),
@@ -77,13 +78,6 @@ func (q *queue) create(s submission, wall time.Time) (*run, error) {
 	r.setLedger(l)
 	r.secrets, r.client = s.secrets, s.request.GetVersion()
 	return r, nil
-}
-
-// runID returns a run's id: the plan's name, the time of submission, and a random suffix against clashes.
-func runID(plan string, wall time.Time) string {
-	var b [3]byte
-	rand.Read(b[:]) // never fails, by its contract
-	return fmt.Sprintf("%s-%s-%s", plan, wall.UTC().Format("20060102T150405Z"), hex.EncodeToString(b[:]))
 }
 
 // enqueue puts the expected run into the queue, unless creating it failed. It returns its place there, from 1, or 0 if

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -28,15 +27,6 @@ import (
 // takes time in proportion to what its stage has measured. Until then it has no machine. Heartbeats of its agents are
 // answered, which renews their leases, its agents keep their snapshots, and a call that stops it waits. Its time begins
 // when it is rebuilt, so nothing is decided about an agent because the coordinator was reading.
-
-// bootID identifies this boot of the machine, during which the monotonic clock continues. Empty: it is not known.
-func bootID() string {
-	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(id))
-}
 
 // resumeRuns finds the runs that have not ended and resumes them. Runs that cannot be read are logged and left alone. A
 // local coordinator resumes nothing here: its command names the one run it is about.
@@ -117,7 +107,17 @@ func (c *Coordinator) findLeftover(id string) (found *leftoverRun, err error) {
 func (c *Coordinator) resumeOrQueue(l *leftoverRun) {
 	if l.checkpoint == nil {
 		id := l.record.GetRunId()
-		if err := c.recovered(id, func() error { return c.requeueStored(l) }); err != nil {
+		err := c.recovered(id, func() error {
+			opened, err := ledger.Open(c.storage.Ledger(id))
+			if err != nil {
+				return err
+			}
+			if err := c.requeue(l, opened); err != nil {
+				return errors.Join(err, opened.Close())
+			}
+			return nil
+		})
+		if err != nil {
 			c.log.Error("run cannot be resumed and is left unchanged", "run", id, "error", err)
 		}
 		return
@@ -136,18 +136,6 @@ func (c *Coordinator) loadRun(l *leftoverRun, beyond uint64) *run {
 	r := newRun(&c.ground, c, l.record, l.submission)
 	r.events, r.secrets = live.NewEventLog(l.events, beyond), l.secrets
 	return r
-}
-
-// requeueStored is requeue of a run whose ledger is not open.
-func (c *Coordinator) requeueStored(l *leftoverRun) error {
-	opened, err := ledger.Open(c.storage.Ledger(l.record.GetRunId()))
-	if err != nil {
-		return err
-	}
-	if err := c.requeue(l, opened); err != nil {
-		return errors.Join(err, opened.Close())
-	}
-	return nil
 }
 
 // requeue queues a run that was waiting. A run that needs secrets ends as failed if they are not known, since they are

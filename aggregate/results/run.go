@@ -193,8 +193,12 @@ func runMissing(run *spatev1.RunRecord, stages []StageResult) []string {
 		missing = append(missing, withReason("the run was stopped", run.GetReason()))
 	case spatev1.Outcome_OUTCOME_FAILED:
 		missing = append(missing, withReason("the run failed", run.GetReason()))
-	default:
-		missing = append(missing, notEnded(run))
+	case spatev1.Outcome_OUTCOME_UNSPECIFIED:
+		if len(run.GetDamage()) > 0 {
+			missing = append(missing, "how the run ended is not known")
+			break
+		}
+		missing = append(missing, "the run has not ended: the coordinator died or is still working on it")
 	}
 	if absent := int64(run.GetStages()) - int64(len(stages)); absent > 0 {
 		most := ""
@@ -232,14 +236,6 @@ func verdictOfRun(run *spatev1.RunRecord, records []*spatev1.StageRecord, stages
 		func(rec *spatev1.StageRecord) trust.Verdict {
 			return byIndex[rec.GetStage().GetIndex()]
 		}))
-}
-
-// notEnded returns why a run has no outcome.
-func notEnded(run *spatev1.RunRecord) string {
-	if len(run.GetDamage()) > 0 {
-		return "how the run ended is not known"
-	}
-	return "the run has not ended: the coordinator died or is still working on it"
 }
 
 // withReason appends a reason, if there is one.

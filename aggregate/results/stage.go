@@ -299,7 +299,7 @@ func (s sums) addLengths(r *StageResult, stage *spatev1.Stage) {
 	w, c := stage.GetWorkload(), s.Total.Counters
 	r.TokensPerFrame = s.Total.Summary(spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME)
 	r.ISL = SequenceLength{
-		Asked:       unlessZero(askedISL(w.GetRandom())),
+		Asked:       unlessZero(w.GetRandom().GetIsl() * max(1, w.GetRandom().GetTexts())), // of all texts of a request
 		Seen:        s.Total.Summary(spatev1.Metric_METRIC_ISL),
 		Missed:      c.GetIslMissed(),
 		MissedShare: share(c.GetIslMissed(), c.GetIslCompared()),
@@ -313,11 +313,6 @@ func (s sums) addLengths(r *StageResult, stage *spatev1.Stage) {
 	if defaults.API(stage.GetTarget()).NoOutput {
 		r.OSL.Asked = nil
 	}
-}
-
-// askedISL returns the length of every prompt, summed over the texts of a request, or 0 if lengths differ.
-func askedISL(r *spatev1.RandomContent) uint32 {
-	return r.GetIsl() * max(1, r.GetTexts())
 }
 
 // endpointResults returns the results by endpoint.

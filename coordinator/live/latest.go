@@ -10,7 +10,6 @@ import (
 	"github.com/spate-load/spate/aggregate/points"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/sink"
-	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -111,20 +110,8 @@ func (l *Latest) end(run points.Run, rec *spatev1.StageRecord, merged *merge.Sta
 }
 
 // Lag measures how far a coordinator lags behind its runs: how many windows were merged and published, and how long
-// after its end the last window was published. The zero value is ready to use. It is safe for concurrent use.
+// after its end the last window was published, in nanoseconds.
 type Lag struct {
-	windows atomic.Uint64
-	delay   atomic.Int64
+	Windows atomic.Uint64
+	Delay   atomic.Int64
 }
-
-// count counts a window that has just been published.
-func (l *Lag) count(end clock.Instant) {
-	l.delay.Store(int64(clock.Now().Sub(end)))
-	l.windows.Add(1)
-}
-
-// Windows returns how many windows were published.
-func (l *Lag) Windows() uint64 { return l.windows.Load() }
-
-// Delay returns how long after its end the last window was published.
-func (l *Lag) Delay() time.Duration { return time.Duration(l.delay.Load()) }

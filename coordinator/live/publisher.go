@@ -67,7 +67,11 @@ func (p *Publisher) Windows(all bool) {
 	for ; p.next <= m.last && (all || len(m.merged.Waiting(p.next)) == 0); p.next++ {
 		p.window(m, p.next)
 		m.merged.Forget(p.next)
-		p.count(m)
+		if p.start == 0 { // once, so that later steps of the wall clock do not matter
+			p.start = clock.Now().Add(time.Until(m.Record.GetStartTime().AsTime()))
+		}
+		p.lag.Delay.Store(int64(clock.Now().Sub(p.start.Add(time.Duration(p.next+1) * time.Second))))
+		p.lag.Windows.Add(1)
 	}
 }
 
@@ -81,14 +85,6 @@ func (p *Publisher) current() (Stage, bool) {
 		return Stage{}, false
 	}
 	return p.stages.Get(p.stage)
-}
-
-// count notes that the window p.next was published.
-func (p *Publisher) count(m Stage) {
-	if p.start == 0 { // once, so that later steps of the wall clock do not matter
-		p.start = clock.Now().Add(time.Until(m.Record.GetStartTime().AsTime()))
-	}
-	p.lag.count(p.start.Add(time.Duration(p.next+1) * time.Second))
 }
 
 // window publishes one window: to the sink with the results to date where they are known.

@@ -116,16 +116,12 @@ func (s *Stages) Merge(snapshot *spatev1.Snapshot, checked merge.Checked) error 
 	if m.merged == nil {
 		return nil
 	}
-	defer s.reach(snapshot)
-	return m.merged.AddChecked(checked)
-}
-
-// reach notes that a stage has a snapshot of a window.
-func (s *Stages) reach(snapshot *spatev1.Snapshot) {
+	err := m.merged.AddChecked(checked)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of := s.stages[snapshot.GetStageIndex()]
 	of.last = max(of.last, snapshot.GetWindow())
+	return err
 }
 
 // forget frees a stage's merged measurements. The ledger has its snapshots.
