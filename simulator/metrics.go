@@ -1,10 +1,13 @@
 package simulator
 
 import (
+	_ "embed" // the names of metrics
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -23,22 +26,37 @@ const (
 	gaugeOutput
 )
 
-// shown are vLLM's names of the gauges.
-var shown = [len(gauges{})]struct{ metric, kind, help string }{
-	{"vllm:num_requests_running", "gauge", "Number of requests in prefill and decode."},
-	{"vllm:num_requests_waiting", "gauge", "Number of requests waiting for prefill."},
-	{"vllm:prompt_tokens_total", "counter", "Number of prefill tokens processed."},
-	{"vllm:prefix_cache_queries_total", "counter", "Number of prompt tokens looked up in the prefix cache."},
-	{"vllm:prefix_cache_hits_total", "counter", "Number of prompt tokens found in the prefix cache."},
-	{"vllm:generation_tokens_total", "counter", "Number of generation tokens processed."},
+// family is a metric of the page.
+type family struct {
+	kind, name, help string
+	bounds           []float64 // upper bounds of a histogram's buckets, in seconds
 }
+
+//go:embed metrics.txt
+var metricsText string
+
+// families are vLLM's metrics: those of gauges, then those of latencies.
+var families = func() (all []family) {
+	for line := range strings.Lines(metricsText) {
+		words := strings.SplitN(strings.TrimSpace(line), " ", 4)
+		if words[0] == "#" {
+			continue
+		}
+		f := family{kind: words[0], name: words[1], help: words[3]}
+		if err := json.Unmarshal([]byte("["+strings.Trim(words[2], "-")+"]"), &f.bounds); err != nil {
+			panic(err)
+		}
+		all = append(all, f)
+	}
+	return all
+}()
 
 // metrics answers with the engines' state under vLLM's names, in Prometheus's text format.
 func (ep *endpoint) metrics(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	page := exposition{model: strconv.Quote(ep.config.ServedName())}
-	for g, s := range shown {
-		page.family(s.metric, s.kind, s.help)
+	for g, f := range families[:len(gauges{})] {
+		page.family(f.name, f.kind, f.help)
 		for i, l := range ep.engines {
 			page.sample("", fmt.Sprintf(`engine="%d"`, i), l.gauges[g].Load())
 		}
@@ -69,20 +87,6 @@ func (x *exposition) sample(suffix, label string, value any) {
 	x.text = fmt.Appendf(x.text, "%s%s{%s,model_name=%s} %v\n", x.metric, suffix, label, x.model, value)
 }
 
-// Upper bounds, in seconds, of vLLM's buckets: vllm/v1/metrics, as /metrics of vLLM 0.32 shows them.
-var (
-	firstTokenBounds = []float64{
-		0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80,
-		160, 640, 2560,
-	}
-	perTokenBounds = []float64{
-		0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80,
-	}
-	requestBounds = []float64{
-		0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680,
-	}
-)
-
 // latency is a histogram of times in vLLM's buckets.
 type latency struct {
 	bounds []time.Duration
@@ -109,7 +113,7 @@ func (l *latency) observe(d time.Duration) {
 }
 
 // latencies are an engine's own account of its requests, by the model's clock. Late sending does not show in them. They
-// are in the order of histograms.
+// are in the order of the histograms among families.
 type latencies [7]latency
 
 // The histograms by what they are of.
@@ -123,23 +127,9 @@ const (
 	decoding
 )
 
-// histograms are vLLM's names and bounds of them.
-var histograms = [len(latencies{})]struct {
-	metric, help string
-	bounds       []float64
-}{
-	{"vllm:time_to_first_token_seconds", "time to first token in seconds.", firstTokenBounds},
-	{"vllm:inter_token_latency_seconds", "inter-token latency in seconds.", perTokenBounds},
-	{"vllm:request_time_per_output_token_seconds", "time_per_output_token_seconds per request.", perTokenBounds},
-	{"vllm:e2e_request_latency_seconds", "e2e request latency in seconds.", requestBounds},
-	{"vllm:request_queue_time_seconds", "time spent in WAITING phase for request.", requestBounds},
-	{"vllm:request_prefill_time_seconds", "time spent in PREFILL phase for request.", requestBounds},
-	{"vllm:request_decode_time_seconds", "time spent in DECODE phase for request.", requestBounds},
-}
-
 func newLatencies() (l latencies) {
-	for i := range histograms {
-		l[i] = newLatency(histograms[i].bounds)
+	for i, f := range families[len(gauges{}):] {
+		l[i] = newLatency(f.bounds)
 	}
 	return l
 }
@@ -180,8 +170,8 @@ func (x *exposition) latencies(engines []*loop) {
 		copies[i] = l.latencies.clone()
 		l.accounts.Unlock()
 	}
-	for i, h := range histograms {
-		x.family(h.metric, "histogram", "Histogram of "+h.help)
+	for i, f := range families[len(gauges{}):] {
+		x.family(f.name, f.kind, f.help)
 		for engine := range copies {
 			x.latency(engine, &copies[engine][i])
 		}
