@@ -178,7 +178,8 @@ func (ep *endpoint) isWrong(drawn float64) bool {
 func (ep *endpoint) run(ctx context.Context, p *reply) {
 	p.record.Replica, p.engine = ep.route()
 	p.ctx = ctx
-	p.engine.submit(p.record.Received, p.seq)
+	p.seq.Arrived = p.record.Received
+	p.engine.send(command{at: p.seq.Arrived, seq: p.seq})
 	defer p.release()
 	p.send()
 }

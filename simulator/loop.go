@@ -75,15 +75,7 @@ func newLoop(c *config.Config, number int) *loop {
 	return l
 }
 
-// submit queues a sequence that arrived at an instant. The sequence must have an outlet.
-func (l *loop) submit(at clock.Instant, s *engine.Sequence) {
-	s.Arrived = at
-	l.send(command{at: at, seq: s})
-}
-
-// cancel removes a sequence from the engine.
-func (l *loop) cancel(s *engine.Sequence) { l.send(command{at: clock.Now(), seq: s, cancel: true}) }
-
+// send queues a sequence that arrived at an instant and has an outlet, or removes one from the engine.
 func (l *loop) send(c command) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -5,7 +5,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"slices"
 	"sync"
 
 	"github.com/spate-load/spate/clock"
@@ -116,12 +115,6 @@ func (l *truthLog) write(r *Record) {
 		l.failed = true
 		slog.Error("the simulator's truth log cannot be written: records are missing from it", "error", err)
 	}
-}
-
-func (l *truthLog) all() []Record {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.records)
 }
 
 // received records that the request, or its head, has been read.

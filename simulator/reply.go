@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/simulator/api"
 	"github.com/spate-load/spate/simulator/config"
 	"github.com/spate-load/spate/simulator/engine"
@@ -72,7 +73,7 @@ func (p *reply) send() {
 // runs for an aborted reply.
 func (p *reply) release() {
 	if p.outlet.ready.Load() < int64(p.seq.Output) {
-		p.engine.cancel(p.seq)
+		p.engine.send(command{at: clock.Now(), seq: p.seq, cancel: true})
 	} else {
 		p.record.LastProduced = p.seq.Latest
 	}

@@ -8,6 +8,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,17 +49,15 @@ func Start(c config.Config, addrs ...string) (*Server, error) {
 		}
 	}
 	for i := range s.servers {
-		s.serving.Go(func() { _ = s.serve(i) }) // ends with ErrServerClosed
+		s.serving.Go(func() { // ends with ErrServerClosed
+			if s.servers[i].TLSConfig != nil {
+				_ = s.servers[i].ServeTLS(s.listeners[i], "", "")
+				return
+			}
+			_ = s.servers[i].Serve(s.listeners[i])
+		})
 	}
 	return s, nil
-}
-
-// serve accepts until the server is closed.
-func (s *Server) serve(i int) error {
-	if s.servers[i].TLSConfig != nil {
-		return s.servers[i].ServeTLS(s.listeners[i], "", "")
-	}
-	return s.servers[i].Serve(s.listeners[i])
 }
 
 // open creates one endpoint and its listener.
@@ -120,7 +119,11 @@ func (s *Server) URLs() []string {
 
 // Records returns a copy of the records of all ended requests, in the order of their ends. It is empty without
 // Truth.Keep.
-func (s *Server) Records() []Record { return s.truth.all() }
+func (s *Server) Records() []Record {
+	s.truth.mu.Lock()
+	defer s.truth.mu.Unlock()
+	return slices.Clone(s.truth.records)
+}
 
 // Close stops listening, lets the requests in flight finish until ctx is done, cuts off the rest, and waits until
 // everything has ended. All records are written by then. Close returns ctx's error if it cut off requests. Further

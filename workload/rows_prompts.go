@@ -152,7 +152,10 @@ func (w *prompts) appendRow(dst []byte, r Request) ([]byte, error) {
 	}
 	switch row.Kind {
 	case rows.TokenIDs:
-		return w.appendTokenIDs(dst, row, r), nil
+		t := open(dst, TokenIDs, w.words)
+		w.busting.start(&t, r.Index, math.MaxUint64)
+		t.ids(row.IDs)
+		return t.close(), nil
 	case rows.Session:
 		return w.appendSession(dst, row, r)
 	case rows.Texts, rows.Documents:
@@ -186,14 +189,6 @@ func (w *prompts) appendTexts(dst []byte, row *rows.Row, r Request) []byte {
 func (w *prompts) AppendFields(body []byte, index uint64, turn int) ([]byte, error) {
 	row, _ := w.rowOf(index)
 	return w.appendFields(body, row, turn)
-}
-
-// appendTokenIDs appends [1,2,3].
-func (w *prompts) appendTokenIDs(dst []byte, row *rows.Row, r Request) []byte {
-	t := open(dst, TokenIDs, w.words)
-	w.busting.start(&t, r.Index, math.MaxUint64)
-	t.ids(row.IDs)
-	return t.close()
 }
 
 // appendSession appends a conversation up to the request's turn.
