@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
@@ -248,8 +249,11 @@ func (v *verification) files(made string, read func(string) ([]byte, error), ver
 	return err
 }
 
-// firstDifference says in which line two files differ.
+// firstDifference says in which line two files differ, if they have lines.
 func firstDifference(got, want []byte) string {
+	if !utf8.Valid(got) {
+		return "is not as the ledger gives it"
+	}
 	theirs, ours := strings.Split(string(got), "\n"), strings.Split(string(want), "\n")
 	for i := range min(len(theirs), len(ours)) {
 		if theirs[i] != ours[i] {
