@@ -51,7 +51,7 @@ func Of(sides []Side, o Options) (*Comparison, error) {
 		}
 	}
 	c := &Comparison{Tolerance: o.Tolerance, Confidence: confidence, Baseline: sides[0].Name, Sides: []Against{},
-		Several: o.several}
+		Several: o.several, Rows: rows(sides)}
 	nothing := 0
 	for i := range sides[1:] {
 		rename, err := renaming(&sides[0], &sides[1+i], o.Targets)

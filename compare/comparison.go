@@ -18,6 +18,8 @@ type Comparison struct {
 	Sides []Against `json:"sides"`
 	// Several: the sides are to be shown in one table. Absent: two runs of Spate are compared.
 	Several bool `json:"several,omitempty"`
+	// Rows says which runs those sides are that are named after targets.
+	Rows []string `json:"rows,omitempty"`
 }
 
 // Against is one side against the baseline.

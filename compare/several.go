@@ -9,6 +9,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/report/tables"
 )
 
@@ -29,8 +30,24 @@ func foreign(s Side) bool {
 	return slices.ContainsFunc(s.Runs, func(r *Run) bool { return r.Tool != "" })
 }
 
-// divided returns a side for each target, the plan's baseline first, unless all runs have the same several targets. The
-// error is that a run is given twice, or that the baseline is of another tool.
+// rows says which runs those sides are that are named after their targets. Targets of one run need no words.
+func rows(sides []Side) (all []string) {
+	for _, s := range sides {
+		if s.Name != s.Target || sides[0].Runs[0].Result == sides[len(sides)-1].Runs[0].Result {
+			continue
+		}
+		var names []string
+		for _, run := range s.Runs {
+			names = append(names, run.Name)
+		}
+		all = append(all, s.Name+": "+strings.Join(names, ", "))
+	}
+	return all
+}
+
+// divided returns a side for each target, the plan's baseline first, unless all runs have the same several targets.
+// Sides are named after their targets if no two have the same. The error is that a run is given twice, or that the
+// baseline is of another tool.
 func divided(sides []Side, o Options) (all []Side, err error) {
 	if foreign(sides[0]) {
 		return nil, fmt.Errorf("%s is a file of another tool: give a run of Spate first, as the baseline", sides[0].Name)
@@ -49,13 +66,19 @@ func divided(sides []Side, o Options) (all []Side, err error) {
 	case err != nil || len(o.Targets) > 0 || len(ours) > 1 && alike:
 		return sides, err
 	}
+	var targets []string
 	for _, s := range sides {
 		for _, target := range s.targets() {
 			one := Side{Name: s.Name, Runs: s.Runs, Target: target}
 			if !alike {
 				one.Name += " (" + target + ")"
 			}
-			all = append(all, one)
+			all, targets = append(all, one), words.AppendOnce(targets, target)
+		}
+	}
+	for i := range all {
+		if len(targets) == len(all) {
+			all[i].Name = targets[i]
 		}
 	}
 	return all, nil

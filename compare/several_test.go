@@ -39,7 +39,7 @@ func TestSeveralRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Baseline != "runs/1 (base)" || c.Sides[0].Name != "runs/2 (fast)" || c.Sides[0].Stages[0].Target != "" || c.Sides[2].Unmatched[0].Stage != "1" &&
+	if c.Baseline != "base" || c.Sides[0].Name != "fast" || c.Rows[2] != "large: runs/3" || c.Sides[0].Stages[0].Target != "" || c.Sides[2].Unmatched[0].Stage != "1" &&
 		c.Sides[2].Unmatched[0].Stage != "w, 1" {
 		t.Errorf("%+v", c)
 	}
@@ -107,15 +107,15 @@ func TestOtherTools(t *testing.T) {
 			t.Errorf("%s: %+v", c.Sides[side].Name, d)
 		}
 	}
-	if c.Sides[0].Name != "dir/vLLM.json (vLLM)" || c.Sides[0].Tool != vllm || len(c.Sides[0].Stages[0].Metrics) != 2 {
+	if c.Sides[0].Name != "vLLM" || c.Sides[0].Tool != vllm || len(c.Sides[0].Stages[0].Metrics) != 2 {
 		t.Errorf("%+v", c.Sides[0])
 	}
-	for side, want := range map[int]string{2: "50 against 100 tokens", 3: "a (x) has no stage at this load"} {
+	for side, want := range map[int]string{2: "50 against 100 tokens", 3: "x has no stage at this load"} {
 		if left := c.Sides[side].Unmatched; len(left) != 1 || !strings.HasSuffix(left[0].Why, want) {
 			t.Errorf("%+v, want %s", left, want)
 		}
 	}
-	if _, err := of(tool(vllm, 8, 100, nil)); err == nil || !strings.HasSuffix(err.Error(), "(at its load: a (x) has no stage at this load)") {
+	if _, err := of(tool(vllm, 8, 100, nil)); err == nil || !strings.HasSuffix(err.Error(), "(at its load: x has no stage at this load)") {
 		t.Error(err)
 	}
 	if _, err := Of([]Side{tool(vllm, 4, 100, nil), costing("a", 1, base)}, Options{}); err == nil ||

@@ -39,6 +39,9 @@ func several(c *compare.Comparison) table.Section {
 	}
 	blocks = append(blocks, table.Text("Values are medians over repeats, changes are those of the means. %s In brackets the "+
 		"95 %% interval, where there is room.", legend(c)))
+	for _, row := range c.Rows {
+		blocks = append(blocks, table.Block{Text: words.Printable(row)})
+	}
 	blocks = append(blocks, table.Notes(notes(c))...)
 	return table.NewSection(words.Printable("Runs against "+c.Baseline), blocks...)
 }
