@@ -11,6 +11,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/chance"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/plans/loadpoint"
 )
 
@@ -369,10 +370,7 @@ func (a *Answer) compare(ours, theirs *answer, o Options) error {
 // repeats compares the answers of several runs of both sides: each is one value.
 func (a *Answer) repeats(ours, theirs []*answer, o Options) {
 	values := func(all []*answer) (values []float64) {
-		for _, f := range all {
-			values = append(values, f.Value)
-		}
-		return values
+		return lists.Each(all, func(f *answer) float64 { return f.Value })
 	}
 	x, y, m := values(ours), values(theirs), a.metric()
 	a.Method = Repeats

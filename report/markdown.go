@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/report/tables"
@@ -104,10 +105,7 @@ func writeHead(b *strings.Builder, r *results.Result, compression *float64) {
 
 // gridSections returns the tables of numbers, each of one target and workload.
 func gridSections(r *results.Result) (list []table.Section) {
-	for _, g := range gridsOf(r) {
-		list = append(list, g.section())
-	}
-	return list
+	return lists.Each(gridsOf(r), (*grid).section)
 }
 
 func (g *grid) section() table.Section {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/report/page"
@@ -116,10 +117,7 @@ func short(v *float64) string {
 
 // table returns a table: header lines, then one line per stage, all aligned right.
 func (g *grid) table(header func(column) string, format func(*float64) string, gap string) *table.Aligned {
-	var headers [][]string
-	for _, c := range g.columns() {
-		headers = append(headers, strings.Split(header(c), "\n"))
-	}
+	headers := lists.Each(g.columns(), func(c column) []string { return strings.Split(header(c), "\n") })
 	t := &table.Aligned{Right: slices.Repeat([]bool{true}, 1+len(headers)), Gap: gap}
 	height := len(headers[0])
 	for line := range height {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/files"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
@@ -98,12 +99,7 @@ func ThresholdWords(r *results.Result) string {
 
 // FailedThresholds returns the thresholds that did not pass.
 func FailedThresholds(r *results.Result) (failed []results.Threshold) {
-	for _, t := range r.Thresholds {
-		if !t.Passed {
-			failed = append(failed, t)
-		}
-	}
-	return failed
+	return lists.Where(r.Thresholds, func(t results.Threshold) bool { return !t.Passed })
 }
 
 // ThresholdOutcome returns the outcome of a threshold in words: the first stage that failed with its value, and how

@@ -9,6 +9,7 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/internal/docs"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 )
@@ -65,7 +66,8 @@ func remedies(stages []results.StageResult) (lines []string) {
 		for _, s := range stages {
 			for _, c := range s.Trust.Checks {
 				if c.Verdict == verdict && c.Remedy != nil {
-					lines = words.AppendOnce(lines, fmt.Sprintf("%s: %s %s", c.Name, *c.Remedy, docs.URL("verdicts.md", c.Name)))
+					lines = words.AppendOnce(lines,
+						fmt.Sprintf("%s: %s %s", c.Name, *c.Remedy, docs.URL("verdicts.md", c.Name)))
 				}
 			}
 		}
@@ -125,10 +127,7 @@ func stageNames(stages []results.StageResult) string {
 	if len(stages) == 1 {
 		return "stage " + stageName(stages[0])
 	}
-	var numbers []string
-	for _, s := range stages {
-		numbers = append(numbers, fmt.Sprint(s.Index+1))
-	}
+	numbers := lists.Each(stages, func(s results.StageResult) string { return fmt.Sprint(s.Index + 1) })
 	return "stages " + strings.Join(numbers, ", ")
 }
 

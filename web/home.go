@@ -11,6 +11,7 @@ import (
 
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/compare/show"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -35,10 +36,7 @@ type Home struct {
 // Parts returns the page's parts.
 func (h Home) Parts() ([]Part, error) {
 	view := map[string]any{"Runs": watch.Runs(h.Runs, h.Now, time.UTC), "Agents": len(h.Agents)}
-	var queue []string
-	for _, r := range h.Queue {
-		queue = append(queue, watch.Clean(r.GetRunId()))
-	}
+	queue := lists.Each(h.Queue, func(r *spatev1.RunSummary) string { return watch.Clean(r.GetRunId()) })
 	view["Queue"] = queue
 	first := slices.Clone(h.Agents)
 	slices.SortStableFunc(first, func(a, b *spatev1.AgentStatus) int {
@@ -131,12 +129,9 @@ func regions(agents []*spatev1.AgentStatus) *table.Table {
 // Write writes the page. baseline is the run that is chosen as the baseline of a comparison, empty for the last but
 // one.
 func (h Home) Write(w io.Writer, f Frame, baseline string) error {
-	var ended []*spatev1.RunSummary
-	for _, r := range h.Runs {
-		if r.GetState() == spatev1.RunState_RUN_STATE_ENDED {
-			ended = append(ended, r)
-		}
-	}
+	ended := lists.Where(h.Runs, func(r *spatev1.RunSummary) bool {
+		return r.GetState() == spatev1.RunState_RUN_STATE_ENDED
+	})
 	if baseline == "" && len(ended) > 1 {
 		baseline = ended[1].GetRunId() // so that two different runs are chosen
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/schema"
+	"github.com/spate-load/spate/internal/lists"
 )
 
 // This file checks answers against what their requests asked for: calls of the tools that a request defines, and
@@ -188,10 +189,7 @@ func formOf(kind api.FormKind, value gjson.Result) form {
 }
 
 func choiceForm(value gjson.Result) form {
-	var all []string
-	for _, one := range value.Array() {
-		all = append(all, one.String())
-	}
+	all := lists.Each(value.Array(), gjson.Result.String)
 	return func(answer string) bool { return slices.Contains(all, answer) }
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/defaults"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -324,10 +325,7 @@ func (f *finder) model(models []api.Model) api.Model {
 
 // listed names the first few models of a list, for messages.
 func listed(models []api.Model) string {
-	var names []string
-	for _, m := range models {
-		names = append(names, fmt.Sprintf("%.100q", m.ID))
-	}
+	names := lists.Each(models, func(m api.Model) string { return fmt.Sprintf("%.100q", m.ID) })
 	return words.Shorten(names, 5)
 }
 

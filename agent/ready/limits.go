@@ -10,6 +10,7 @@ import (
 
 	"github.com/spate-load/spate/agent/allow"
 	"github.com/spate-load/spate/agent/stream/socket"
+	"github.com/spate-load/spate/internal/lists"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -156,10 +157,7 @@ func handOver(parts []float64, h *spatev1.Handover) []float64 {
 
 // partsOf returns weights as fractions of their sum.
 func partsOf(weights []uint32) []float64 {
-	var sum float64
-	for _, w := range weights {
-		sum += float64(w)
-	}
+	sum := lists.Sum(weights, func(w uint32) float64 { return float64(w) })
 	parts := make([]float64, len(weights))
 	for i, w := range weights {
 		if w > 0 {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/plans/naming"
 	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -225,10 +226,7 @@ func (s *serverSeries) asked() (asked, failed uint64) {
 
 // sum returns the sum of the values.
 func (s *serverSeries) sum() (sum float64) {
-	for _, p := range s.samples {
-		sum += p.value
-	}
-	return sum
+	return lists.Sum(s.samples, func(p serverSample) float64 { return p.value })
 }
 
 // extremes returns the smallest and the largest value.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/internal/chance"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/measure"
 )
 
@@ -532,10 +533,7 @@ func models(e Evidence) (Check, bool) {
 	}
 	worst, words := 0.0, "the answers to each model's requests name one model"
 	for _, named := range e.Models {
-		all := uint64(0)
-		for _, m := range named {
-			all += m.Requests
-		}
+		all := lists.Sum(named, func(m AnsweredBy) uint64 { return m.Requests })
 		if part := share(all-named[0].Requests, all); part > worst {
 			var list []string
 			for _, m := range named {

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/measure"
 )
 
@@ -145,10 +146,7 @@ func (t Trust) Failed() (failed []Check) {
 
 // Reasons returns the words of the checks that did not pass, the worst first.
 func (t Trust) Reasons() (reasons []string) {
-	for _, c := range t.Failed() {
-		reasons = append(reasons, c.Words)
-	}
-	return reasons
+	return lists.Each(t.Failed(), func(c Check) string { return c.Words })
 }
 
 // Unmeasured returns, in words, why the measurement itself is invalid. It is empty if only checks of the server failed,

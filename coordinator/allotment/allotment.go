@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -73,11 +74,7 @@ func Decide(agents []Agent, running, waiting []Run, most int) []Decision {
 	for _, r := range running {
 		t.begin(r)
 	}
-	var out []Decision
-	for _, w := range waiting {
-		out = append(out, t.decide(w))
-	}
-	return out
+	return lists.Each(waiting, t.decide)
 }
 
 // table is who has what while runs are decided about.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/spate-load/spate/internal/lists"
 )
 
 // aloneRejoin is the pause between attempts while no other member is known.
@@ -56,10 +58,7 @@ func (c *Cluster) joinSeeds(ctx context.Context) error {
 	for _, n := range c.roster.all() {
 		known[n.Gossip] = true
 	}
-	var errs []error
-	for _, seed := range c.cfg.Seeds {
-		errs = append(errs, c.joinSeed(ctx, seed, known))
-	}
+	errs := lists.Each(c.cfg.Seeds, func(seed string) error { return c.joinSeed(ctx, seed, known) })
 	return errors.Join(errs...)
 }
 
@@ -91,10 +90,7 @@ func reasons(err error) string {
 	if !ok {
 		return err.Error()
 	}
-	var texts []string
-	for _, one := range list.WrappedErrors() {
-		texts = append(texts, one.Error())
-	}
+	texts := lists.Each(list.WrappedErrors(), error.Error)
 	return strings.Join(texts, "; ")
 }
 

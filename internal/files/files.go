@@ -36,6 +36,14 @@ func Open(path string) (*os.File, error) {
 	return f, nil
 }
 
+// CheckDirectory returns an error if path, the value of a flag, is a file. It need not exist.
+func CheckDirectory(flag, path string) error {
+	if info, err := os.Stat(path); err == nil && !info.IsDir() {
+		return fmt.Errorf("%s %s: is a file: name a directory", flag, path)
+	}
+	return nil
+}
+
 // ReadFile reads a file or a pipe of at most `most` bytes, and never more than one byte beyond that. It refuses what
 // Open refuses. It blocks while a pipe is silent.
 func ReadFile(path string, most int64) ([]byte, error) {

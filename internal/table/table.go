@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 )
 
@@ -113,10 +114,7 @@ func Words(headers ...string) []Column {
 
 // Numbers returns columns of numbers.
 func Numbers(headers ...string) (columns []Column) {
-	for _, h := range headers {
-		columns = append(columns, Column{Header: h})
-	}
-	return columns
+	return lists.Each(headers, func(h string) Column { return Column{Header: h} })
 }
 
 // New returns a table with columns, whose first one is a label.
@@ -275,10 +273,7 @@ func List(items []string) Block { return Block{Items: items} }
 
 // Notes returns a note for each text.
 func Notes(texts []string) (blocks []Block) {
-	for _, text := range texts {
-		blocks = append(blocks, Block{Note: text})
-	}
-	return blocks
+	return lists.Each(texts, func(text string) Block { return Block{Note: text} })
 }
 
 // Texts returns a table of texts: see Of.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/registry"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/plans/naming"
 	"github.com/spate-load/spate/plans/secret"
 	"github.com/spate-load/spate/plans/servermetrics"
@@ -123,10 +124,7 @@ func fillSimulator(s *spatev1.SimulatedTarget) {
 func Asks(a *api.API, w *spatev1.Workload) map[string]any {
 	fields := make(map[string]any)
 	if definitions := w.GetTools().GetDefinitions(); len(definitions) > 0 && a.Tools != nil {
-		var all []api.Tool
-		for _, d := range definitions {
-			all = append(all, Tool(d))
-		}
+		all := lists.Each(definitions, Tool)
 		api.Merge(fields, a.Tools.Define(all, w.GetTools().GetChoice()))
 	}
 	if schema := w.GetAnswer().GetSchema(); schema != nil && a.Demand != nil {

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/internal/lists"
 )
 
 // MaxRegion is the largest size of a region's name, in bytes. Gossip carries no longer name.
@@ -77,10 +78,7 @@ func Labels(texts []string) (map[string]string, error) {
 
 // LabelTexts lists labels by name, each NAME=VALUE: the opposite of Labels.
 func LabelTexts(labels map[string]string) (list []string) {
-	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		list = append(list, name+"="+labels[name])
-	}
-	return list
+	return lists.Each(slices.Sorted(maps.Keys(labels)), func(name string) string { return name + "=" + labels[name] })
 }
 
 // CheckRegion returns what is wrong with the name of a region, in a plan or of an agent. nil if nothing is.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/plans/document"
 	"github.com/spate-load/spate/plans/loadpoint"
 	"github.com/spate-load/spate/plans/naming"
@@ -154,12 +155,8 @@ func (c *checker) ownNames(path string, l *spatev1.Load, p *spatev1.Plan) {
 
 // names returns the names of a plan's targets and workloads.
 func names(p *spatev1.Plan) (targets, workloads []string) {
-	for _, t := range p.GetTargets() {
-		targets = append(targets, t.GetName())
-	}
-	for _, w := range p.GetWorkloads() {
-		workloads = append(workloads, content.Name(w))
-	}
+	targets = lists.Each(p.GetTargets(), (*spatev1.Target).GetName)
+	workloads = lists.Each(p.GetWorkloads(), content.Name)
 	return targets, workloads
 }
 
@@ -188,10 +185,7 @@ func Meet(p *spatev1.Plan, t *spatev1.Target, w *spatev1.Workload) bool {
 }
 
 func nameList(names []string) string {
-	var q []string
-	for _, name := range names {
-		q = append(q, fmt.Sprintf("%q", name))
-	}
+	q := lists.Each(names, func(name string) string { return fmt.Sprintf("%q", name) })
 	return strings.Join(q, ", ")
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/defaults"
 	"github.com/spate-load/spate/plans/loadpoint"
@@ -34,12 +35,7 @@ func (c *checker) wholeTarget(path string, t *spatev1.Target) {
 func (c *checker) wholeAnswers(p *spatev1.Plan) {
 	c.wholeLimits("slo", p.GetTargets())
 	for i, w := range p.GetWorkloads() {
-		var targets []*spatev1.Target
-		for _, t := range p.GetTargets() {
-			if Meet(p, t, w) {
-				targets = append(targets, t)
-			}
-		}
+		targets := lists.Where(p.GetTargets(), func(t *spatev1.Target) bool { return Meet(p, t, w) })
 		for j := range w.GetMix().GetParts() {
 			c.wholeLimits(fmt.Sprintf("workloads[%d].mix.parts[%d].slo", i, j), targets)
 		}

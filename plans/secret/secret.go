@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/spate-load/spate/internal/files"
+	"github.com/spate-load/spate/internal/lists"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -146,10 +147,7 @@ func connectionUses(path string, t *spatev1.Target) (uses []Use) {
 
 // Of returns the secret references of a target whose values an agent needs, sorted, without duplicates.
 func Of(t *spatev1.Target) []string {
-	var references []string
-	for _, u := range Uses("", t) {
-		references = append(references, u.Reference)
-	}
+	references := lists.Each(Uses("", t), func(u Use) string { return u.Reference })
 	slices.Sort(references)
 	return slices.Compact(references)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -58,10 +59,7 @@ func workloadsOf(in *Input) (list []workload) {
 		}
 		list[i].Groups = append(list[i].Groups, g)
 	}
-	stages := 0
-	for _, g := range in.Groups {
-		stages += len(g.Rows)
-	}
+	stages := lists.Sum(in.Groups, func(g Group) int { return len(g.Rows) })
 	for i := range list {
 		list[i].draw(in)
 		for _, g := range list[i].Groups {
@@ -171,10 +169,7 @@ func (w *workload) loadAxis() chart.Axis {
 	if w.OpenLoop {
 		a.Label = "requests per second"
 	}
-	var values []float64
-	for _, r := range w.rows() {
-		values = append(values, r.Value)
-	}
+	values := lists.Each(w.rows(), func(r Row) float64 { return r.Value })
 	slices.Sort(values)
 	values = slices.Compact(values)
 	low, high := values[0], values[len(values)-1]

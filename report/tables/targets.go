@@ -9,6 +9,7 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/chance"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/naming"
@@ -216,11 +217,7 @@ func sameLoads(r *results.Result) [][]*results.StageResult {
 	slices.SortStableFunc(keys, func(a, b key) int {
 		return cmp.Compare(groups[a][0].ProbedLoad(), groups[b][0].ProbedLoad())
 	})
-	var sorted [][]*results.StageResult
-	for _, k := range keys {
-		sorted = append(sorted, groups[k])
-	}
-	return sorted
+	return lists.Each(keys, func(k key) []*results.StageResult { return groups[k] })
 }
 
 // targetNotes describes the targets, and says what the ratios mean. same says what is the same in both.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+
+	"github.com/spate-load/spate/internal/lists"
 )
 
 // tool is the definition of a tool: that of OpenAI's chat has the name and the parameters in "function".
@@ -28,10 +30,7 @@ var formats = []string{"response_format.json_schema.schema", "structured_outputs
 // the form of the answer. It says what the answer says then.
 func (r *reading) asked() {
 	tools := get[[]tool](r, "tools")
-	var schemas []json.RawMessage
-	for _, path := range formats {
-		schemas = append(schemas, r.member(path))
-	}
+	schemas := lists.Each(formats, r.member)
 	schema := firstOf(schemas...)
 	if get[string](r, "response_format.type") == "json_object" || get[string](r, "text.format.type") == "json_object" {
 		schema = json.RawMessage(`{"type":"object"}`)

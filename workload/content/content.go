@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/spate-load/spate/internal/lists"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -58,11 +59,7 @@ func Parts(w *spatev1.Workload) []*spatev1.Workload {
 	if w.GetMix() == nil {
 		return []*spatev1.Workload{w}
 	}
-	var parts []*spatev1.Workload
-	for _, part := range w.GetMix().GetParts() {
-		parts = append(parts, part.GetWorkload())
-	}
-	return parts
+	return lists.Each(w.GetMix().GetParts(), (*spatev1.Part).GetWorkload)
 }
 
 // FullName returns the name of one of the Parts of a workload among all those of a plan. No workload has such a name

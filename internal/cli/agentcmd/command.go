@@ -29,6 +29,7 @@ import (
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/files"
 	"github.com/spate-load/spate/internal/reason"
 	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -237,10 +238,7 @@ func checkDirectory(path string) error {
 	if path == "" {
 		return errors.New("--dataset-dir is empty: name a directory")
 	}
-	if info, err := os.Stat(path); err == nil && !info.IsDir() {
-		return fmt.Errorf("--dataset-dir %s: is a file: name a directory", path)
-	}
-	return nil
+	return files.CheckDirectory("--dataset-dir", path)
 }
 
 // checkPlain refuses a plaintext connection to another machine without permission.

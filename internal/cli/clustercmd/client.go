@@ -24,6 +24,7 @@ import (
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/files"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/reason"
 	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -172,11 +173,7 @@ func named(runs []*spatev1.RunSummary, name string) (*spatev1.RunSummary, error)
 }
 
 func ids(runs []*spatev1.RunSummary) []string {
-	var all []string
-	for _, r := range runs {
-		all = append(all, r.GetRunId())
-	}
-	return all
+	return lists.Each(runs, (*spatev1.RunSummary).GetRunId)
 }
 
 // GoesOn reports whether a run waits or is in progress.

@@ -22,6 +22,7 @@ import (
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/files"
 	"github.com/spate-load/spate/internal/reason"
 )
 
@@ -115,11 +116,8 @@ func (f *flags) check() error {
 			"may be late", f.Lease, leastLease),
 		reason.If(f.Handover < leastLease, "--reassign-lease %v: want at least %v, as --lease", f.Handover, leastLease),
 		reason.If(f.NoGossip && len(f.Gossip.Join) > 0, "--join and --no-gossip exclude one another"),
-	}
-	for _, dir := range [][2]string{{"--data-dir", f.DataDir}, {"--dataset-dir", f.DatasetDir}} {
-		if info, err := os.Stat(dir[1]); err == nil && !info.IsDir() {
-			errs = append(errs, fmt.Errorf("%s %s: is a file: name a directory", dir[0], dir[1]))
-		}
+		files.CheckDirectory("--data-dir", f.DataDir),
+		files.CheckDirectory("--dataset-dir", f.DatasetDir),
 	}
 	return errors.Join(append(errs, f.Sinks.Validate(), f.KeepRuns.Check("runs"), f.KeepDatasets.Check("datasets"))...)
 }

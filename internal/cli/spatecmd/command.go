@@ -24,6 +24,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/resultscmd"
 	"github.com/spate-load/spate/internal/cli/runcmd"
 	"github.com/spate-load/spate/internal/foreign"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/reason"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
@@ -102,12 +103,7 @@ func completeValues(cmd *cobra.Command) {
 
 // completePlans offers the plans that ship with Spate. If none starts with what was typed, the shell offers files.
 func completePlans(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	var found []cobra.Completion
-	for _, name := range plans.Shipped() {
-		if strings.HasPrefix(name, typed) {
-			found = append(found, name)
-		}
-	}
+	found := lists.Where(plans.Shipped(), func(name string) bool { return strings.HasPrefix(name, typed) })
 	return found, cobra.ShellCompDirectiveDefault
 }
 

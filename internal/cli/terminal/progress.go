@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/loadpoint"
@@ -117,10 +118,7 @@ func (p *progress) runBegan(e *spatev1.RunStarted) {
 	if p.run.AtMost {
 		bound = "up to "
 	}
-	var names []string
-	for _, a := range e.GetAgents() {
-		names = append(names, a.GetName())
-	}
+	names := lists.Each(e.GetAgents(), (*spatev1.AgentInfo).GetName)
 	p.note("", fmt.Sprintf(bound+"%s on %s: %s; latencies are p50/p99 in ms", words.Count(uint64(p.run.Stages), "stage"),
 		words.Count(uint64(len(names)), "agent"), words.Shorten(names, 6)))
 }

@@ -3,6 +3,7 @@ package jsonschema
 import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/plans/document"
 )
 
@@ -42,9 +43,6 @@ func alternatives(m protoreflect.MessageDescriptor) []object {
 
 // oneOf returns the keyword with one choice for each field. The keyword says how many of the fields a message has.
 func oneOf(keyword string, fields []string) object {
-	var choices []object
-	for _, field := range fields {
-		choices = append(choices, object{{"required", []string{field}}})
-	}
+	choices := lists.Each(fields, func(field string) object { return object{{"required", []string{field}}} })
 	return object{{keyword, choices}}
 }

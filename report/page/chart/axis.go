@@ -4,6 +4,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/spate-load/spate/internal/lists"
 )
 
 // scale is an axis with its range and its place.
@@ -124,10 +126,7 @@ func (a Axis) round(low, high float64) (float64, float64, []Tick) {
 
 // TicksAt returns ticks at values, with their numbers.
 func TicksAt(values ...float64) (ticks []Tick) {
-	for _, v := range values {
-		ticks = append(ticks, Tick{v, Number(v)})
-	}
-	return ticks
+	return lists.Each(values, func(v float64) Tick { return Tick{v, Number(v)} })
 }
 
 // RoundTicks returns ticks at round numbers from 0 to end.

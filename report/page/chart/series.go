@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"github.com/spate-load/spate/internal/lists"
 )
 
 // Style is how a series looks. Series differ in colour and in marker, so that no reader needs to tell colours apart.
@@ -55,10 +57,7 @@ func (g glyph) draw(to *canvas, i ink, at place, r float64) {
 		to.circle(element, at, r)
 		return
 	}
-	var corners []place
-	for _, c := range g.corners {
-		corners = append(corners, place{at.x + c.x*r, at.y + c.y*r})
-	}
+	corners := lists.Each(g.corners, func(c place) place { return place{at.x + c.x*r, at.y + c.y*r} })
 	to.path(element, corners, "z")
 }
 

@@ -1,0 +1,28 @@
+// Package lists makes lists and sums from lists.
+package lists
+
+// Each returns what f makes of each value, nil if there are none.
+func Each[From, To any](values []From, f func(From) To) (made []To) {
+	for _, v := range values {
+		made = append(made, f(v))
+	}
+	return made
+}
+
+// Where returns the values for which keep holds, nil if there are none.
+func Where[V any](values []V, keep func(V) bool) (kept []V) {
+	for _, v := range values {
+		if keep(v) {
+			kept = append(kept, v)
+		}
+	}
+	return kept
+}
+
+// Sum adds up what f says of each value.
+func Sum[V any, N ~int | ~int64 | ~uint32 | ~uint64 | ~float64](values []V, f func(V) N) (sum N) {
+	for _, v := range values {
+		sum += f(v)
+	}
+	return sum
+}
