@@ -136,6 +136,7 @@ func evidenceOf(m merge.Measured, rec *spatev1.StageRecord) trust.Evidence {
 	for _, a := range rec.GetAgents() {
 		if p := a.GetPreparation(); p != nil {
 			e.ExactOutput = new(p.GetExactOutput()) // the same for all agents
+			e.Uncounted = p.GetLengths() == "words" && rec.GetStage().GetTarget().GetTokenizer() == "auto"
 			e.TemplateTokens = max(e.TemplateTokens, p.GetTemplateTokens())
 		}
 	}

@@ -79,6 +79,7 @@ var checks = []check{
 const (
 	remedyAgentLost = "Run the stage again; with on_agent_loss: reassign, other agents take over what a lost agent had to send."
 	remedyTakenOver = "Run the stage again: what the lost agent had in flight, and the load until others took over, is missing."
+	remedyUncounted = "Set tokenizer to file:PATH, the model's tokenizer.json: the server cannot count the prompts."
 	remedyCached    = "Look for what the server puts before each prompt, such as a system prompt: the prompts are unique already."
 )
 
@@ -482,9 +483,13 @@ func isl(e Evidence) (Check, bool) {
 	}
 	compared := e.Counts[measure.ISLCompared]
 	far, missed := share(e.Counts[measure.ISLFar], compared), share(e.Counts[measure.ISLMissed], compared)
-	return suspect(lengthLimit, far,
+	c, known := suspect(lengthLimit, far,
 		"%.1f %% of the prompts were off by more than 1 %% of the requested length, %.1f %% by a token or more",
 		100*far, 100*missed)
+	if e.Uncounted {
+		c.Remedy = new(remedyUncounted)
+	}
+	return c, known
 }
 
 // osl fails if the server was asked for outputs of an exact length, and many have another: they are another workload.

@@ -29,6 +29,8 @@ type Evidence struct {
 	SharedShare, CachedShare *float64
 	// TemplateTokens is the number of tokens that the server's chat template adds to each prompt. 0: none, or unknown.
 	TemplateTokens uint32
+	// Uncounted: neither the server's tokenizer nor its usage could count the prompts.
+	Uncounted bool
 	// CacheBusting: each prompt of the workload is unique from its first token on.
 	CacheBusting bool
 	// NewConnections: each request has a connection of its own.

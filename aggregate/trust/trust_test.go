@@ -565,8 +565,11 @@ func TestRemediesAreThoseOfTheCause(t *testing.T) {
 		"timeouts":                {failed("timeout"), "timeouts"},
 		"cut":                     {failed("cut_stream"), "reuse: new"},
 		"cut, on new connections": {func(e *Evidence) { failed("cut_stream")(e); e.NewConnections = true }, "what the errors report"},
-		"cached":                  {func(e *Evidence) { e.CachedShare = new(0.9) }, "cache_busting: request"},
-		"cached, though unique":   {func(e *Evidence) { e.CachedShare, e.CacheBusting = new(0.9), true }, "system prompt"},
+		"uncounted": {func(e *Evidence) {
+			e.Uncounted, e.Counts[measure.ISLCompared], e.Counts[measure.ISLFar] = true, 1000, 900
+		}, "the server cannot count the prompts"},
+		"cached":                {func(e *Evidence) { e.CachedShare = new(0.9) }, "cache_busting: request"},
+		"cached, though unique": {func(e *Evidence) { e.CachedShare, e.CacheBusting = new(0.9), true }, "system prompt"},
 		"read late": {func(e *Evidence) { e.Counts[measure.SharedFrames], e.Counts[measure.CoalescedReads] = 9000, 9000 },
 			"CAP_BPF"},
 	} {
