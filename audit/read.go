@@ -80,7 +80,7 @@ var resultNames = map[string]string{requestRate: "request_throughput", outputRat
 
 // Measurements returns the numbers of a file's tests by their names in results.json, and the tool that wrote it. The
 // error about JSON in which nothing is known says what it has.
-func Measurements(data []byte) (tool string, all []map[string]float64, err error) {
+func Measurements(data []byte) (tool string, all []map[string]*float64, err error) {
 	what, rows, err := parse(data)
 	if err != nil {
 		var document map[string]any
@@ -91,11 +91,11 @@ func Measurements(data []byte) (tool string, all []map[string]float64, err error
 	}
 	tool = strings.TrimPrefix(what, "results of ")
 	for i := range rows {
-		m := map[string]float64{}
+		m := map[string]*float64{}
 		for length, total := range map[string]string{isl: input, osl: output} {
 			tokens, n := rows[i].numbers[total].middle(), rows[i].numbers[requests].middle()
 			if tokens > 0 && n > 0 {
-				m[resultNames[length]+mean] = tokens / n
+				m[resultNames[length]+mean] = new(tokens / n)
 			}
 		}
 		for quantity, n := range rows[i].numbers {
@@ -103,7 +103,7 @@ func Measurements(data []byte) (tool string, all []map[string]float64, err error
 			if tool == "GuideLLM" && name == itl {
 				name = tpot // so it calls the time per token
 			}
-			m[strings.TrimSuffix(resultNames[name]+"."+statistic, ".")] = n.middle()
+			m[strings.TrimSuffix(resultNames[name]+"."+statistic, ".")] = new(n.middle())
 		}
 		all = append(all, m)
 	}

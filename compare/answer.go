@@ -10,7 +10,6 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/spate-load/spate/aggregate/results"
-	"github.com/spate-load/spate/internal/chance"
 	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/plans/loadpoint"
 )
@@ -350,20 +349,13 @@ func (a *Answer) compare(ours, theirs *answer, o Options) error {
 		a.Difference = a.Difference.untested(why)
 		return nil
 	}
-	x, err := newSeries(ours.at)
-	if err != nil {
-		return err
-	}
-	y, err := newSeries(theirs.at)
-	if err != nil {
-		return err
-	}
-	if x == nil || y == nil {
+	p, err := newPair(ours.at, theirs.at)
+	if p == nil || err != nil {
 		a.Difference = a.Difference.untested(noRows)
-		return nil
+		return err
 	}
 	a.Method = Blocks
-	a.Difference, _ = (&pairOf{a: x, b: y}).inBlocks(a.Difference, m, slack, o)
+	a.Difference, _ = p.inBlocks(a.Difference, m, slack, o)
 	return nil
 }
 
@@ -374,14 +366,12 @@ func (a *Answer) repeats(ours, theirs []*answer, o Options) {
 	}
 	x, y, m := values(ours), values(theirs), a.metric()
 	a.Method = Repeats
-	a.Difference = m.compare(mean(x), mean(y))
 	slack, why := a.Kind.precision(ours, theirs)
 	if why != "" {
-		a.Difference = a.Difference.untested(why)
+		a.Difference = m.compare(mean(x), mean(y)).untested(why)
 		return
 	}
-	spread := chance.Repeats(scaled(x, 1/a.Difference.Baseline), scaled(y, 1/a.Difference.Value))
-	a.Difference = a.Difference.tested(m, spread, slack, o)
+	a.Difference = m.repeats(x, y, slack, o)
 }
 
 // precision returns how far the precision of the answers may move their difference, as a logarithm. Points at one and

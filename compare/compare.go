@@ -70,7 +70,11 @@ func Of(sides []Side, o Options) (*Comparison, error) {
 			continue
 		}
 		if nothing++; nothing == len(sides)-1 {
-			return nil, fmt.Errorf("%s and %s: %w%s", sides[0].Name, sides[1+i].Name, ErrNothingInCommon, against.because())
+			because := ""
+			if against.Tool != "" && len(against.Unmatched) > 0 {
+				because = fmt.Sprintf(" (%s: %s)", against.Unmatched[0].Stage, against.Unmatched[0].Why)
+			}
+			return nil, fmt.Errorf("%s and %s: %w%s", sides[0].Name, sides[1+i].Name, ErrNothingInCommon, because)
 		}
 	}
 	c.conclude(o)
@@ -224,16 +228,20 @@ func repeats(k key, ours, theirs []stage, o Options) Stage {
 	for i := range Metrics {
 		m := &Metrics[i]
 		a, b := m.values(ours, theirs[0].run.Tool), m.values(theirs, "")
-		if len(a) < fewestRepeats || len(b) < fewestRepeats {
-			continue
+		if len(a) >= fewestRepeats && len(b) >= fewestRepeats {
+			s.Metrics = append(s.Metrics, m.repeats(a, b, 0, o))
 		}
-		d, middles := m.compare(mean(a), mean(b)), [2]float64{median(a), median(b)}
-		if !m.Share {
-			a, b = scaled(a, 1/d.Baseline), scaled(b, 1/d.Value)
-		}
-		s.Metrics = append(s.Metrics, d.tested(m, chance.Repeats(a, b), 0, o).medians(middles, o))
 	}
 	return s
+}
+
+// repeats tests the difference of repeats, each of which is one value. slack is as for tested.
+func (m *Metric) repeats(a, b []float64, slack float64, o Options) Difference {
+	d, middles := m.compare(mean(a), mean(b)), [2]float64{median(a), median(b)}
+	if !m.Share {
+		a, b = scaled(a, 1/d.Baseline), scaled(b, 1/d.Value)
+	}
+	return d.tested(m, chance.Repeats(a, b), slack, o).medians(middles, o)
 }
 
 // values returns a metric of stages by the definitions of a tool, as far as it is known.
@@ -269,16 +277,24 @@ func pair(k key, ours, theirs *stage, o Options) (Stage, error) {
 	if s.Requests, err = sameness(ours, theirs); err != nil {
 		return s, err
 	}
+	p, err := newPair(ours, theirs)
+	if err == nil {
+		s.compare(ours, theirs, p, o)
+	}
+	return s, err
+}
+
+// newPair divides two stages into parts. It returns nil if there are no rows of one.
+func newPair(ours, theirs *stage) (*pairOf, error) {
 	a, err := newSeries(ours)
-	if err != nil {
-		return s, err
+	if a == nil || err != nil {
+		return nil, err
 	}
 	b, err := newSeries(theirs)
-	if err != nil {
-		return s, err
+	if b == nil || err != nil {
+		return nil, err
 	}
-	s.compare(ours, theirs, &pairOf{a, b, apart(ours, theirs)}, o)
-	return s, nil
+	return &pairOf{a, b, apart(ours, theirs)}, nil
 }
 
 // requests calls each with the stage's measured requests; with none if the run has no rows.
@@ -291,17 +307,17 @@ func (s *stage) requests(each func(*Request) error) error {
 
 // apart returns the seconds from the middle of a stage to that of another, 0 if they are not known.
 func apart(a, b *stage) float64 {
-	from, known := a.middle()
-	to, known2 := b.middle()
+	from, known := a.result.Middle()
+	to, known2 := b.result.Middle()
 	if !known || !known2 {
 		return 0
 	}
 	return to - from
 }
 
-// compare adds the metrics that both stages have. The series may be nil: there are no rows.
+// compare adds the metrics that both stages have. The pair may be nil: there are no rows.
 func (s *Stage) compare(ours, theirs *stage, p *pairOf, o Options) {
-	if p.a != nil && p.b != nil {
+	if p != nil {
 		s.Method, s.BlockS = Blocks, new(0.0)
 	}
 	for i := range Metrics {

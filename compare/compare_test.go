@@ -235,7 +235,7 @@ func TestWarnings(t *testing.T) {
 func TestOneRunIsTheSame(t *testing.T) {
 	run := short.run(1, 0)
 	a := compared(t, Side{Name: "a", Runs: []*Run{run}}, Side{Name: "b", Runs: []*Run{run}}, Options{Tolerance: 0.01})
-	if a.Count(Same) < 10 || a.Count(Worse)+a.Count(Better)+a.Count(Unclear) > 0 {
+	if n := a.Counts(); n[Same] < 10 || n[Worse]+n[Better]+n[Unclear] > 0 {
 		t.Errorf("%+v", a.Stages[0].Metrics)
 	}
 	if s := a.Stages[0]; *s.Requests.Same != true || s.Method != Blocks || *s.BlockS <= 0 {

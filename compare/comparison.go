@@ -2,7 +2,6 @@ package compare
 
 import (
 	"fmt"
-	"iter"
 	"slices"
 )
 
@@ -189,31 +188,25 @@ func (s *Stage) Difference(metric string) *Difference {
 }
 
 // Differences returns the differences of all stages, then those of all answers.
-func (a *Against) Differences() iter.Seq[*Difference] {
-	return func(yield func(*Difference) bool) {
-		for i := range a.Stages {
-			for j := range a.Stages[i].Metrics {
-				if !yield(&a.Stages[i].Metrics[j]) {
-					return
-				}
-			}
-		}
-		for i := range a.Answers {
-			if !yield(&a.Answers[i].Difference) {
-				return
-			}
+func (a *Against) Differences() (all []*Difference) {
+	for i := range a.Stages {
+		for j := range a.Stages[i].Metrics {
+			all = append(all, &a.Stages[i].Metrics[j])
 		}
 	}
+	for i := range a.Answers {
+		all = append(all, &a.Answers[i].Difference)
+	}
+	return all
 }
 
-// Count returns how many differences of all stages and answers have an outcome.
-func (a *Against) Count(o Outcome) (n int) {
-	for d := range a.Differences() {
-		if d.Outcome == o {
-			n++
-		}
+// Counts returns how many differences of all stages and answers have each outcome.
+func (a *Against) Counts() map[Outcome]int {
+	counts := map[Outcome]int{}
+	for _, d := range a.Differences() {
+		counts[d.Outcome]++
 	}
-	return n
+	return counts
 }
 
 // Gaps returns in words which stages and answers of the baseline were not compared, or "".
@@ -233,23 +226,15 @@ func (a *Against) Gaps() string {
 	return ""
 }
 
-// because says why the first stage of another tool's side has no counterpart, for the end of an error.
-func (a *Against) because() string {
-	if a.Tool == "" || len(a.Unmatched) == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" (%s: %s)", a.Unmatched[0].Stage, a.Unmatched[0].Why)
-}
-
 // Tested reports whether any number was tested, so that the comparison can tell better from worse.
 func (a *Against) Tested() bool {
-	return a.Count(Worse)+a.Count(Better)+a.Count(Same)+a.Count(Unclear) > 0
+	return a.Counts()[Untested] < len(a.Differences())
 }
 
 // Count returns how many differences of all sides have an outcome.
 func (c *Comparison) Count(o Outcome) (n int) {
 	for i := range c.Sides {
-		n += c.Sides[i].Count(o)
+		n += c.Sides[i].Counts()[o]
 	}
 	return n
 }

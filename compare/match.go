@@ -206,7 +206,7 @@ type Run struct {
 	// Result of the run. Of another tool its stages have only a load and lengths, and Numbers their numbers by their
 	// names in results.json.
 	Result  *results.Result
-	Numbers map[uint32]map[string]float64
+	Numbers map[uint32]map[string]*float64
 	// Requests calls each with the measured requests of a stage by its index, in any order, and stops at the first
 	// error. It may be called several times. Nil: the run has no request rows.
 	Requests func(stage uint32, each func(*Request) error) error
@@ -216,26 +216,29 @@ type Run struct {
 	UniqueStarts map[uint32]bool
 }
 
-// Request is what a comparison needs of one request. Times are nanoseconds since the stage's start. It is valid only
-// during the call that it is passed to.
+// Request is what a comparison needs of one request, as files of request rows have it. Times are nanoseconds since the
+// stage's start. It is valid only during the call that it is passed to.
 type Request struct {
 	// Index of the request or its session in the stage, and its turn in the session.
-	Index uint64
-	Turn  uint32
+	Index uint64 `json:"index" parquet:"index"`
+	Turn  uint32 `json:"turn" parquet:"turn"`
 	// Tokens asked for.
-	ISLAsked, OSLAsked uint32
+	ISLAsked uint32 `json:"isl_asked" parquet:"isl_asked"`
+	OSLAsked uint32 `json:"osl_asked" parquet:"osl_asked"`
 	// Hash of the request body.
-	BodyHash uint64
+	BodyHash uint64 `json:"-" parquet:"-"`
 	// Start and end.
-	StartNs, EndNs int64
+	StartNs int64 `json:"start_ns" parquet:"start_ns"`
+	EndNs   int64 `json:"end_ns" parquet:"end_ns"`
 	// First and last token. Nil: the request did not get that far, or its answer came as one body.
-	FirstTokenNs, LastTokenNs *int64
+	FirstTokenNs *int64 `json:"-" parquet:"-"`
+	LastTokenNs  *int64 `json:"-" parquet:"-"`
 	// Output tokens seen.
-	OutputTokens uint64
+	OutputTokens uint64 `json:"output_tokens" parquet:"output_tokens,optional"`
 	// The request completed: it neither failed nor was cancelled.
-	Completed bool
+	Completed bool `json:"-" parquet:"-"`
 	// The request was cut off by a stop or the end of the drain.
-	Cancelled bool
+	Cancelled bool `json:"cancelled" parquet:"cancelled"`
 	// Gaps between token frames.
-	ITLNs []int64
+	ITLNs []int64 `json:"itl_ns" parquet:"itl_ns,list"`
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/report/tables"
+	"github.com/spate-load/spate/thresholds"
 )
 
 // vllm is vLLM's benchmark as package audit calls it: results have a run's times by its definitions.
@@ -86,22 +87,14 @@ func divided(sides []Side, o Options) (all []Side, err error) {
 
 // of returns a number of a stage by the definitions of a tool, ours if that has no name. Nil: it is not known.
 func (m *Metric) of(s *stage, tool string) *float64 {
-	name, statistic, latency := strings.Cut(m.Name, "_ms.")
 	switch {
 	case s.run.Tool != "":
-		if v, ok := s.run.Numbers[s.result.Index][m.Name]; ok {
-			return &v
-		}
-		return nil
-	case tool != vllm || !latency:
-		return m.value(s.result)
+		return s.run.Numbers[s.result.Index][m.Name]
+	case tool == vllm && strings.Contains(m.Name, "_ms."):
+		name := strings.NewReplacer("e2e", "e2el", "p50", "median").Replace(m.Name)
+		return thresholds.Number(s.result, "vllm."+name)
 	}
-	v := map[string]*results.VLLMMetric{"ttft": s.result.VLLM.TTFT, "tpot": s.result.VLLM.TPOT, "itl": s.result.VLLM.ITL,
-		"e2e": s.result.VLLM.E2EL}[name]
-	if v == nil {
-		return nil
-	}
-	return map[string]*float64{"mean": &v.Mean, "p50": &v.Median, "p90": &v.P90, "p99": &v.P99}[statistic]
+	return m.value(s.result)
 }
 
 // beside gives the stages of another tool's file the workload and the load of the baseline's stages that asked for the
@@ -171,13 +164,14 @@ func (s *Stage) economise(ours, theirs *stage, o Options) {
 		return
 	}
 	tokens := *of // Metrics grows
-	x, y := tables.EconomyOf(ours.run.Result, ours.result), tables.EconomyOf(theirs.run.Result, theirs.result)
-	for i, of := range [][2]*float64{{x.TokensPerGPU, y.TokensPerGPU}, {x.TokensPerDollar, y.TokensPerDollar}} {
-		if of[0] == nil || of[1] == nil {
+	x, y := tables.Economy(ours.run.Result, ours.result), tables.Economy(theirs.run.Result, theirs.result)
+	for i := range economy {
+		m := &economy[i]
+		a, b := x[m.Name], y[m.Name]
+		if a == nil || b == nil {
 			continue
 		}
-		m := &economy[i]
-		base, value := *of[0] / *ours.result.OutputTokenThroughput, *of[1] / *theirs.result.OutputTokenThroughput
+		base, value := *a / *ours.result.OutputTokenThroughput, *b / *theirs.result.OutputTokenThroughput
 		d := m.compare(tokens.Baseline*base, tokens.Value*value).untested(tokens.Why)
 		if t := tokens.test; t != nil {
 			d = d.testedAs(m, t.difference+math.Log(value/base), t.spread, t.slack, o)

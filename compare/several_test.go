@@ -23,13 +23,16 @@ func costing(name string, gpus uint32, stages ...results.StageResult) Side {
 
 // tool returns a side that is a file of another tool, with a test at a concurrency of requests with some output tokens.
 func tool(name string, concurrency uint32, osl float64, numbers map[string]float64) Side {
-	s := results.StageResult{Target: name, Complete: true}
+	s, known := results.StageResult{Target: name, Complete: true}, map[string]*float64{}
+	for metric, v := range numbers {
+		known[metric] = &v
+	}
 	s.OSL.Seen = &histogram.Summary{Mean: osl}
 	if concurrency > 0 {
 		s.Load = results.Load{Words: "at its load", Concurrency: &concurrency}
 	}
 	return Side{Name: "dir/" + name + ".json", Runs: []*Run{{Name: name + ".json", Tool: name,
-		Result: &results.Result{Stages: []results.StageResult{s}}, Numbers: map[uint32]map[string]float64{0: numbers}}}}
+		Result: &results.Result{Stages: []results.StageResult{s}}, Numbers: map[uint32]map[string]*float64{0: known}}}}
 }
 
 // Several runs are compared with one baseline, whatever their targets are called; each row says what it is.

@@ -85,7 +85,7 @@ func (c *Comparison) conclude(o Options) {
 	var all []*Difference
 	var ps []float64
 	for i := range c.Sides {
-		for d := range c.Sides[i].Differences() {
+		for _, d := range c.Sides[i].Differences() {
 			if d.test != nil {
 				all, ps = append(all, d), append(ps, *d.P)
 			}

@@ -28,7 +28,7 @@ func newTurns(ours, theirs []stage) *turns {
 	for _, of := range [][]stage{ours, theirs} {
 		for i := range of {
 			s := &of[i]
-			middle, known := s.middle()
+			middle, known := s.result.Middle()
 			if _, seen := number[s.place]; !seen {
 				number[s.place] = len(number)
 			}
@@ -58,9 +58,6 @@ func newGroups(ours, theirs []stage) *turns {
 	}
 	return d
 }
-
-// middle returns the middle of a stage in seconds since 1970, and whether it is known.
-func (s *stage) middle() (float64, bool) { return s.result.Middle() }
 
 // measured is a metric of all stages of turns.
 type measured struct {

@@ -97,7 +97,7 @@ func (s drifting) called(t *testing.T) (different, tpot int) {
 		}
 		different += int(oneIf(c.Count(Worse)+c.Count(Better) > 0))
 		worse := false
-		for d := range c.Sides[0].Differences() {
+		for _, d := range c.Sides[0].Differences() {
 			worse = worse || d.Outcome == Worse && strings.HasPrefix(d.Metric, "tpot_ms")
 		}
 		tpot += int(oneIf(worse))

@@ -17,23 +17,17 @@ import (
 	"github.com/spate-load/spate/report/requests"
 )
 
-// row has the columns of a request row that a comparison needs.
+// row has the columns of a request row that a comparison needs. First and Last are not in the struct in it: the reader
+// of Parquet makes 0 of null there.
 type row struct {
-	Stage        uint32  `json:"stage" parquet:"stage"`
-	Index        uint64  `json:"index" parquet:"index"`
-	Turn         uint32  `json:"turn" parquet:"turn"`
-	Unmeasured   bool    `json:"unmeasured" parquet:"unmeasured"`
-	StartNs      int64   `json:"start_ns" parquet:"start_ns"`
-	FirstTokenNs *int64  `json:"first_token_ns" parquet:"first_token_ns,optional"`
-	LastTokenNs  *int64  `json:"last_token_ns" parquet:"last_token_ns,optional"`
-	EndNs        int64   `json:"end_ns" parquet:"end_ns"`
-	ITLNs        []int64 `json:"itl_ns" parquet:"itl_ns,list"`
-	ISLAsked     uint32  `json:"isl_asked" parquet:"isl_asked"`
-	OSLAsked     uint32  `json:"osl_asked" parquet:"osl_asked"`
-	OutputTokens *uint64 `json:"output_tokens" parquet:"output_tokens,optional"`
-	ErrorClass   *string `json:"error_class" parquet:"error_class,optional,dict"`
-	Cancelled    bool    `json:"cancelled" parquet:"cancelled"`
-	BodyHash     string  `json:"body_hash" parquet:"body_hash"`
+	compare.Request
+
+	Stage      uint32  `json:"stage" parquet:"stage"`
+	First      *int64  `json:"first_token_ns" parquet:"first_token_ns,optional"`
+	Last       *int64  `json:"last_token_ns" parquet:"last_token_ns,optional"`
+	Unmeasured bool    `json:"unmeasured" parquet:"unmeasured"`
+	ErrorClass *string `json:"error_class" parquet:"error_class,optional,dict"`
+	Hash       string  `json:"body_hash" parquet:"body_hash"`
 }
 
 // rowsIn returns a function that reads a stage's rows from the file of request rows in a directory, or nil if there is
@@ -102,18 +96,12 @@ func byStage(rows []row) (func(uint32, func(*compare.Request) error) error, erro
 		if r.Unmeasured {
 			continue
 		}
-		hash, err := strconv.ParseUint(r.BodyHash, 16, 64)
-		if err != nil {
-			return nil, fmt.Errorf("row %d: body_hash %q is not a hash", i+1, r.BodyHash)
+		var err error
+		if r.BodyHash, err = strconv.ParseUint(r.Hash, 16, 64); err != nil {
+			return nil, fmt.Errorf("row %d: body_hash %q is not a hash", i+1, r.Hash)
 		}
-		request := compare.Request{Index: r.Index, Turn: r.Turn, ISLAsked: r.ISLAsked, OSLAsked: r.OSLAsked,
-			BodyHash: hash, StartNs: r.StartNs, EndNs: r.EndNs, FirstTokenNs: r.FirstTokenNs,
-			LastTokenNs: r.LastTokenNs, ITLNs: r.ITLNs, Cancelled: r.Cancelled,
-			Completed: !r.Cancelled && r.ErrorClass == nil}
-		if r.OutputTokens != nil {
-			request.OutputTokens = *r.OutputTokens
-		}
-		stages[r.Stage] = append(stages[r.Stage], request)
+		r.FirstTokenNs, r.LastTokenNs, r.Completed = r.First, r.Last, !r.Cancelled && r.ErrorClass == nil
+		stages[r.Stage] = append(stages[r.Stage], r.Request)
 	}
 	return func(stage uint32, each func(*compare.Request) error) error {
 		for i := range stages[stage] {

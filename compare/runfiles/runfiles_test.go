@@ -86,7 +86,7 @@ func TestFilesOfOtherTools(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := f.Result.Stages[0]
-		got := f.Numbers[0][want.metric]
+		got := *f.Numbers[0][want.metric]
 		if f.Tool != want.tool || s.Load.Words != want.load || math.Abs(got/want.value-1) > 0.001 {
 			t.Errorf("%s: %s, %q, %s %v", name, f.Tool, s.Load.Words, want.metric, got)
 		}

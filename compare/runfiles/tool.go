@@ -1,6 +1,7 @@
 package runfiles
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -19,18 +20,18 @@ func ofTool(name string, content []byte) (*File, error) {
 	case tool == "Spate":
 		return nil, errors.New("parts of it are missing")
 	}
-	run := compare.Run{Name: name, Tool: tool, Result: &results.Result{}, Numbers: map[uint32]map[string]float64{}}
+	run := compare.Run{Name: name, Tool: tool, Result: &results.Result{}, Numbers: map[uint32]map[string]*float64{}}
 	for i, m := range all {
 		s := results.StageResult{Index: uint32(i), Target: tool, Complete: true}
 		for length, of := range map[string]**histogram.Summary{"isl_tokens": &s.ISL.Seen, "osl_tokens": &s.OSL.Seen} {
-			if tokens, known := m[length+".mean"]; known {
-				*of = &histogram.Summary{Mean: tokens}
+			if tokens := m[length+".mean"]; tokens != nil {
+				*of = &histogram.Summary{Mean: *tokens}
 			}
 		}
-		if n := uint32(m["load.concurrency"]); n > 0 {
+		if n := uint32(*cmp.Or(m["load.concurrency"], new(0.0))); n > 0 {
 			s.Load = results.Load{Words: fmt.Sprintf("concurrency %d", n), Concurrency: &n}
-		} else if rate, known := m["load.rate"]; known {
-			s.Load = results.Load{Words: fmt.Sprintf("%g req/s", rate), Rate: &rate}
+		} else if rate := m["load.rate"]; rate != nil {
+			s.Load = results.Load{Words: fmt.Sprintf("%g req/s", *rate), Rate: rate}
 		}
 		run.Result.Stages, run.Numbers[s.Index] = append(run.Result.Stages, s), m
 	}

@@ -162,7 +162,7 @@ func requests(a *compare.Against) []string {
 // advice says what would make unclear changes clear, or "" if none is larger than the tolerance.
 func advice(a *compare.Against) string {
 	var times []float64
-	for d := range a.Differences() {
+	for _, d := range a.Differences() {
 		if d.LengthFactor != nil {
 			times = append(times, *d.LengthFactor)
 		}

@@ -28,18 +28,7 @@ const (
 
 // Verdict returns the verdict on a side of a comparison, from the counts of its outcomes.
 func Verdict(a *compare.Against) string {
-	counts, _ := countsOf(a)
-	return verdict(counts)
-}
-
-// countsOf counts the outcomes of a side, and all of them.
-func countsOf(a *compare.Against) (counts map[compare.Outcome]int, total int) {
-	counts = map[compare.Outcome]int{}
-	for d := range a.Differences() {
-		counts[d.Outcome]++
-		total++
-	}
-	return counts, total
+	return verdict(a.Counts())
 }
 
 func verdict(counts map[compare.Outcome]int) string {
@@ -138,7 +127,7 @@ func Compared(a *compare.Against, baseline string) []string {
 
 // tally says how many numbers of a side have which outcome, or if none was tested, why and what to do.
 func tally(a *compare.Against) string {
-	counts, total := countsOf(a)
+	counts, total := a.Counts(), len(a.Differences())
 	if why, _ := reason(a); total > 0 && counts[compare.Untested] == total {
 		return fmt.Sprintf("nothing could be tested (%s): repeat each load three times, or make stages longer", why)
 	}
@@ -242,7 +231,7 @@ func doubts(a *compare.Against, without string) (parts []string) {
 		parts = append(parts, gaps)
 	}
 	const many = 3 // of which one is a share that matters
-	counts, total := countsOf(a)
+	counts, total := a.Counts(), len(a.Differences())
 	why, n := reason(a)
 	if n > 0 && counts[compare.Untested] < total && (many*n >= total || verdict(counts) == Unclear) {
 		parts = append(parts, fmt.Sprintf("%s (%d of %s)", why, n, words.Count(uint64(total), "number")))
@@ -257,7 +246,7 @@ func doubts(a *compare.Against, without string) (parts []string) {
 // reason returns why most of those numbers of a side are not tested or unclear that are, and how many.
 func reason(a *compare.Against) (most string, n int) {
 	reasons := map[string]int{}
-	for d := range a.Differences() {
+	for _, d := range a.Differences() {
 		if d.Why != "" {
 			reasons[d.Why]++
 		}

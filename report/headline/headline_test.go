@@ -328,7 +328,7 @@ func told(t *testing.T) string {
 			r := run(loads...)
 			r.Result.Run.ID = fmt.Sprint(len(sides))
 			if r.Name = r.Result.Stages[0].Target; c.tool && len(sides) > 0 {
-				r.Requests, r.Tool, r.Numbers = nil, "GuideLLM", map[uint32]map[string]float64{0: {"output_token_throughput": 500}}
+				r.Requests, r.Tool, r.Numbers = nil, "GuideLLM", map[uint32]map[string]*float64{0: {"output_token_throughput": new(500.0)}}
 			}
 			sides = append(sides, compare.Side{Name: r.Name, Runs: []*compare.Run{r}})
 		}

@@ -186,11 +186,11 @@ func TestRatiosOfSearches(t *testing.T) {
 // Dollars are those of the plan's time, however much a simulation compresses it.
 func TestCompressionKeepsPrices(t *testing.T) {
 	r := twoTargets()
-	before := EconomyOf(r, &r.Stages[0])
+	before := Economy(r, &r.Stages[0])["dollars_per_million_output_tokens"]
 	r.Run.TimeCompression = new(10.0)
 	*r.Stages[0].OutputTokenThroughput *= 10
-	if after := EconomyOf(r, &r.Stages[0]); *after.DollarsPerMillion != *before.DollarsPerMillion {
-		t.Errorf("%v, want %v", *after.DollarsPerMillion, *before.DollarsPerMillion)
+	if after := Economy(r, &r.Stages[0])["dollars_per_million_output_tokens"]; *after != *before {
+		t.Errorf("%v, want %v", *after, *before)
 	}
 }
 

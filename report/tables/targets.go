@@ -124,19 +124,11 @@ func baselineOf(r *results.Result, asked string) (string, error) {
 	return cmp.Or(asked, marked, names[0]), nil
 }
 
-// Economy is a stage's throughput divided by what its target has and costs. Nil: not known.
-type Economy struct {
-	// Output tokens per second for each GPU.
-	TokensPerGPU *float64
-	// Output tokens for a dollar.
-	TokensPerDollar *float64
-	// Dollars for a million output tokens.
-	DollarsPerMillion *float64
-}
-
-// EconomyOf returns what a stage's output tokens cost on its target. An hour of a simulation that compresses time is an
-// hour of the plan's time.
-func EconomyOf(r *results.Result, s *results.StageResult) (e Economy) {
+// Economy returns what a stage's output tokens cost on its target, by the keys of columns: per second for each GPU, and
+// for a dollar. What is not known is not there. An hour of a simulation that compresses time is an hour of the plan's
+// time.
+func Economy(r *results.Result, s *results.StageResult) map[string]*float64 {
+	e := map[string]*float64{}
 	rate := s.OutputTokenThroughput
 	at := slices.IndexFunc(r.Run.Targets, func(t results.RunTarget) bool { return t.Name == s.Target })
 	if rate == nil || *rate <= 0 || at < 0 {
@@ -144,16 +136,12 @@ func EconomyOf(r *results.Result, s *results.StageResult) (e Economy) {
 	}
 	t := &r.Run.Targets[at]
 	if t.GPUs != nil {
-		e.TokensPerGPU = new(*rate / float64(*t.GPUs))
+		e["output_tokens_per_gpu"] = new(*rate / float64(*t.GPUs))
 	}
 	if t.CostPerHour != nil {
 		const secondsPerHour = 3600
-		compression := 1.0
-		if k := r.Run.TimeCompression; k != nil {
-			compression = *k
-		}
-		e.TokensPerDollar = new(*rate / compression * secondsPerHour / *t.CostPerHour)
-		e.DollarsPerMillion = new(1e6 / *e.TokensPerDollar)
+		perDollar := *rate / *cmp.Or(r.Run.TimeCompression, new(1.0)) * secondsPerHour / *t.CostPerHour
+		e["output_tokens_per_dollar"], e["dollars_per_million_output_tokens"] = &perDollar, new(1e6/perDollar)
 	}
 	return e
 }
@@ -177,17 +165,10 @@ func targetColumns(r *results.Result) []table.Column {
 }
 
 // targetNumbers returns a stage's numbers, in the order of targetValues.
-func targetNumbers(r *results.Result, s *results.StageResult) []*float64 {
-	e := EconomyOf(r, s)
-	economy := map[string]*float64{"output_tokens_per_gpu": e.TokensPerGPU,
-		"output_tokens_per_dollar": e.TokensPerDollar, "dollars_per_million_output_tokens": e.DollarsPerMillion}
-	var values []*float64
+func targetNumbers(r *results.Result, s *results.StageResult) (values []*float64) {
+	economy := Economy(r, s)
 	for _, c := range targetValues {
-		value, is := economy[c.Key]
-		if !is {
-			value = s.Number(c.Field)
-		}
-		values = append(values, value)
+		values = append(values, cmp.Or(economy[c.Key], s.Number(c.Field)))
 	}
 	return values
 }

@@ -98,7 +98,7 @@ func (g *gate) compare(out io.Writer, dir string) (*baselineResult, error) {
 
 // failure says why a run does not pass a comparison, or "".
 func failure(against *compare.Against) string {
-	if n := against.Count(compare.Worse); n > 0 {
+	if n := against.Counts()[compare.Worse]; n > 0 {
 		return words.Count(uint64(n), "number") + " worse than in the baseline"
 	}
 	if gaps := against.Gaps(); gaps != "" {
