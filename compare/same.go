@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/spate-load/spate/aggregate/results"
-	"github.com/spate-load/spate/internal/docs"
+	"github.com/spate-load/spate/internal/words"
 )
 
 // Sameness is the answer to whether two stages were sent the same requests.
@@ -167,7 +167,7 @@ func runWarnings(baseline, run *Run, byTarget bool) (warnings []string) {
 	}
 	if a.Definitions != b.Definitions {
 		warnings = append(warnings, fmt.Sprintf("the numbers have different definitions (versions %d and %d): "+
-			"see %s for what changed", a.Definitions, b.Definitions, docs.URL("versions.md", "")))
+			"see %s for what changed", a.Definitions, b.Definitions, words.DocURL("versions.md", "")))
 	}
 	if compression(a) != compression(b) {
 		warnings = append(warnings, fmt.Sprintf("time was compressed differently: %s against %s", compression(a),

@@ -10,6 +10,7 @@ import (
 	"github.com/spate-load/spate/coordinator/allotment"
 	"github.com/spate-load/spate/coordinator/fleet"
 	"github.com/spate-load/spate/coordinator/lifecycle"
+	"github.com/spate-load/spate/internal/lists"
 )
 
 // runOf returns the run that an agent belongs to, nil if there is none. The lock is held.
@@ -123,10 +124,7 @@ func (q *queue) begin(r *run, now clock.Instant) {
 
 // allotable describes runs for package allotment.
 func allotable(runs []*run) (out []allotment.Run) {
-	for _, r := range runs {
-		out = append(out, r.allotable())
-	}
-	return out
+	return lists.Each(runs, (*run).allotable)
 }
 
 // tellWaits tells the followers of waiting runs what these wait for, whenever that changes. The lock is held.

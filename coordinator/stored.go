@@ -15,6 +15,7 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/internal/files"
+	"github.com/spate-load/spate/internal/lists"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
 )
@@ -261,10 +262,7 @@ func (c *Coordinator) unrecorded(h History) (ids []string) {
 		return cmp.Or(a.GetBeginTime().AsTime().Compare(b.GetBeginTime().AsTime()),
 			cmp.Compare(a.GetRunId(), b.GetRunId()))
 	})
-	for _, s := range ended {
-		ids = append(ids, s.GetRunId())
-	}
-	return ids
+	return lists.Each(ended, (*spatev1.RunSummary).GetRunId)
 }
 
 // needed reports whether a run must not be removed yet: it has not ended, or is not in the history.

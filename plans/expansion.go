@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/plans/defaults"
 	"github.com/spate-load/spate/plans/document"
 	"github.com/spate-load/spate/plans/loadpoint"
@@ -279,10 +280,7 @@ func (e *expansion) workloads(
 		e.compression().workload(w)
 		of := e.datasets(i, w)
 		trace := of.trace()
-		var own []*spatev1.LoadPoint
-		for _, point := range points {
-			own = append(own, e.replayed(point, w, trace))
-		}
+		own := lists.Each(points, func(point point) *spatev1.LoadPoint { return e.replayed(point, w, trace) })
 		workloads, rows, loads = append(workloads, w), append(rows, of), append(loads, own)
 	}
 	return workloads, rows, loads
@@ -356,13 +354,7 @@ func (e *expansion) missing(field, format string, args ...any) {
 // their speed in a simulation, and they have no endpoints. Simulators for them must be started before the plan can be
 // expanded.
 func (p *Plan) Simulated() []*spatev1.Target {
-	var targets []*spatev1.Target
-	for _, t := range targetsOf(p.msg) {
-		if t.GetSimulator() != nil {
-			targets = append(targets, t)
-		}
-	}
-	return targets
+	return lists.Where(targetsOf(p.msg), func(t *spatev1.Target) bool { return t.GetSimulator() != nil })
 }
 
 // Adapters returns the names of the models that parts of mixtures name in place of their target's.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
-	"github.com/spate-load/spate/internal/docs"
 	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
@@ -67,7 +66,7 @@ func remedies(stages []results.StageResult) (lines []string) {
 			for _, c := range s.Trust.Checks {
 				if c.Verdict == verdict && c.Remedy != nil {
 					lines = words.AppendOnce(lines,
-						fmt.Sprintf("%s: %s %s", c.Name, *c.Remedy, docs.URL("verdicts.md", c.Name)))
+						fmt.Sprintf("%s: %s %s", c.Name, *c.Remedy, words.DocURL("verdicts.md", c.Name)))
 				}
 			}
 		}

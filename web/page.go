@@ -10,7 +10,6 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/spate-load/spate/internal/docs"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/report/page"
@@ -27,7 +26,7 @@ var (
 	files     embed.FS
 	templates = template.Must(template.New("").Funcs(template.FuncMap{
 		"when": when, "bytes": words.Bytes[int64], "clean": watch.Clean, "dict": dict, "class": class, "link": link,
-		"docs": docs.URL,
+		"docs": words.DocURL,
 	}).ParseFS(files, "*.tmpl"))
 )
 

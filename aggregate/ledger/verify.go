@@ -13,7 +13,7 @@ import (
 	"go.etcd.io/bbolt"
 	bbolterrors "go.etcd.io/bbolt/errors"
 
-	"github.com/spate-load/spate/internal/docs"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -173,7 +173,7 @@ func inspectDefinitions(value []byte) error {
 	}
 	if d := binary.BigEndian.Uint32(value); d != measure.Definitions {
 		return fmt.Errorf("%w: its numbers were measured by definitions %d, and this program uses %d: use the version that wrote it, see %s",
-			ErrForeign, d, measure.Definitions, docs.URL("versions.md", ""))
+			ErrForeign, d, measure.Definitions, words.DocURL("versions.md", ""))
 	}
 	return nil
 }

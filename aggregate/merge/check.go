@@ -41,7 +41,7 @@ func Check(s *spatev1.Snapshot, run *spatev1.RunRecord, stage *spatev1.StageReco
 		return Checked{}, err
 	}
 	endpoints := len(stage.GetStage().GetTarget().GetEndpoints())
-	parts := partsOfMixture(stage.GetStage())
+	parts := max(1, len(stage.GetStage().GetWorkload().GetMix().GetParts())) // 1 without a mixture
 	decoded, err := checkAllSeries(s.GetSeries(), endpoints, parts)
 	if err != nil {
 		return Checked{}, err
@@ -118,11 +118,6 @@ func checkMerged(s *spatev1.Snapshot, keepsRows bool) error {
 		return fmt.Errorf("more than %d items started", measure.MaxTotal)
 	}
 	return nil
-}
-
-// partsOfMixture returns how many parts the measurements of a stage can have: 1 without a mixture.
-func partsOfMixture(stage *spatev1.Stage) int {
-	return max(1, len(stage.GetWorkload().GetMix().GetParts()))
 }
 
 // checkAllSeries checks the measurements of all parts and endpoints and returns their distributions.

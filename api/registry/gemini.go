@@ -6,6 +6,7 @@ import (
 
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/jsonscan"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/workload"
 )
 
@@ -36,10 +37,7 @@ var geminiTools = &api.Tools{
 	Names: "tools.#.functionDeclarations.#.name|@flatten", NoArguments: true,
 	Calls: callPaths{all: "#.functionCall", allName: "name", allArguments: "args"}.read,
 	Define: func(all []api.Tool, choice string) map[string]any {
-		var list []any
-		for _, t := range all {
-			list = append(list, t.As("name", "description", "parametersJsonSchema"))
-		}
+		list := lists.Each(all, func(t api.Tool) any { return t.As("name", "description", "parametersJsonSchema") })
 		fields := map[string]any{"tools": []any{map[string]any{"functionDeclarations": list}}}
 		config := make(map[string]any)
 		switch choice {

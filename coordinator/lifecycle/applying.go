@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/defaults"
 	"github.com/spate-load/spate/plans/loadpoint"
@@ -80,10 +81,7 @@ const slowTransfer = 1 << 20
 // applyTimeout returns how long agents may take to get ready for a stage: longer if they may have to fetch a dataset
 // first, or to wait for the server.
 func (r *Run) applyTimeout(st *spatev1.Stage) time.Duration {
-	bytes := uint64(0)
-	for _, source := range content.Sources(st) {
-		bytes += source.Rows.GetSize()
-	}
+	bytes := lists.Sum(content.Sources(st), func(source content.Source) uint64 { return source.Rows.GetSize() })
 	asking := time.Duration(0)
 	if st.GetCanaries() != nil {
 		asking = askCanaries

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -58,10 +59,7 @@ func passPart(parts []float64, h *spatev1.Handover) {
 
 // namesOf returns the names of assignments' agents, for people.
 func namesOf(assignments []*assignment) string {
-	var names []string
-	for _, p := range assignments {
-		names = append(names, p.agent.name())
-	}
+	names := lists.Each(assignments, func(p *assignment) string { return p.agent.name() })
 	return words.Shorten(names, 3)
 }
 

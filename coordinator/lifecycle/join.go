@@ -7,6 +7,7 @@ import (
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/allotment"
+	"github.com/spate-load/spate/internal/lists"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -49,10 +50,7 @@ const mostWeights = 1 << 20
 
 // weights returns how many weights the handovers of the stage have.
 func (s *stage) weights() (n int) {
-	for _, h := range s.record.GetHandovers() {
-		n += len(h.GetWeights())
-	}
-	return n
+	return lists.Sum(s.record.GetHandovers(), func(h *spatev1.Handover) int { return len(h.GetWeights()) })
 }
 
 // admit lets agents join the stage, one after another. A newcomer first gets an empty assignment, and its part

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/series"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -159,10 +160,7 @@ func (r *Run) seriesOf(st *spatev1.Stage) *activeSeries {
 
 // mostStages returns the largest number of stages that the plan can become.
 func mostStages(plan []*spatev1.Stage) (n uint32) {
-	for _, st := range plan {
-		n += plans.EstimateOf(st).Stages
-	}
-	return n
+	return lists.Sum(plan, func(st *spatev1.Stage) uint32 { return plans.EstimateOf(st).Stages })
 }
 
 // activeSeries is a template of the plan that becomes stages one after another. A choice has one for each target.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/coordinator/series"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/reason"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -38,19 +39,13 @@ func steady(windows []uint64) bool {
 	if earlier == 0 || math.Abs(later-earlier) > steadyDrift*earlier {
 		return false
 	}
-	squares := 0.0
-	for _, w := range windows {
-		squares += (float64(w) - whole) * (float64(w) - whole)
-	}
+	squares := lists.Sum(windows, func(w uint64) float64 { return (float64(w) - whole) * (float64(w) - whole) })
 	return math.Sqrt(squares/SteadyWindows) <= steadySpread*whole
 }
 
 // mean returns the arithmetic mean.
 func mean(windows []uint64) float64 {
-	sum := uint64(0)
-	for _, w := range windows {
-		sum += w
-	}
+	sum := lists.Sum(windows, func(w uint64) uint64 { return w })
 	return float64(sum) / float64(len(windows))
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/series"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -109,13 +110,7 @@ func (r *Run) assignmentOf(a *agent) *assignment {
 
 // where returns the assignments that satisfy a predicate.
 func (s *stage) where(are func(*assignment) bool) []*assignment {
-	var out []*assignment
-	for _, p := range s.assignments {
-		if are(p) {
-			out = append(out, p)
-		}
-	}
-	return out
+	return lists.Where(s.assignments, are)
 }
 
 // all reports whether each assignment satisfies the predicate is. The stage asks again and again while thousands of

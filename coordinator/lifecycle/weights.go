@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/spate-load/spate/internal/lists"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/schedule"
 )
@@ -133,10 +134,7 @@ const longestExact = 1000
 // exactly returns the smallest whole numbers in the proportion of the parts, nil if their sum would exceed
 // longestExact.
 func exactly(parts []float64) []uint32 {
-	sum := 0.0
-	for _, p := range parts {
-		sum += p
-	}
+	sum := lists.Sum(parts, func(p float64) float64 { return p })
 	out := make([]uint32, len(parts))
 	for total := len(parts); total <= longestExact; total++ {
 		if wholeAt(parts, float64(total)/sum, out) {

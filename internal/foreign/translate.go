@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spate-load/spate/internal/docs"
+	"github.com/spate-load/spate/internal/words"
 )
 
 // tools are the commands that are translated, each with what it does by default.
@@ -21,21 +21,6 @@ var tools = []struct{ command, defaults string }{
 	{"guidellm benchmark run", "--request-type chat_completions --profile sweep"},
 	{"guidellm benchmark", "--request-type chat_completions --profile sweep"},
 	{"aiperf profile", "--endpoint-type chat --url localhost:8000 --isl 550 --stream false"},
-}
-
-// needless are flags without an equivalent whose absence changes no load.
-var needless = strings.Fields("save-result save-detailed append-result result-dir result-filename percentile-metrics " +
-	"metric-percentiles disable-tqdm trust-remote-code tokenizer tokenizer-mode ui artifact-dir output-artifact-dir " +
-	"output-path output-dir outputs output label metadata ready-check-timeout-sec disable-console goodput plot-timeline " +
-	"request-id-prefix output-extras disable-progress disable-console-outputs display-scheduler-stats processor ui-type " +
-	"tokenizer-revision tokenizer-trust-remote-code profile-export-prefix export-level log-level slice-duration")
-
-// apis are the words for the API of the endpoints.
-var apis = map[string]string{
-	"openai": "completions", "vllm": "completions", "completions": "completions", "text_completions": "completions",
-	"/v1/completions": "completions", "openai-chat": "chat", "chat": "chat", "chat_completions": "chat",
-	"/v1/chat/completions": "chat", "responses": "responses", "/v1/responses": "responses",
-	"openai-embeddings": "embeddings", "embeddings": "embeddings", "/v1/embeddings": "embeddings",
 }
 
 // translation is what has been translated.
@@ -52,19 +37,19 @@ type translation struct {
 // Translate returns the arguments of `spate run` that do what a command line of another load generator does, and what
 // they leave out, as it was written. What decides what is tested and has no equivalent is an error.
 func Translate(line string) (args, left []string, err error) {
-	words, err := split(line)
+	typed, err := split(line)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, tool := range tools {
 		command := strings.Fields(tool.command)
-		at := slices.IndexFunc(words, func(w string) bool { return w == command[0] })
-		if at < 0 || !slices.Equal(words[at:min(at+len(command), len(words))], command) {
+		at := slices.IndexFunc(typed, func(w string) bool { return w == command[0] })
+		if at < 0 || !slices.Equal(typed[at:min(at+len(command), len(typed))], command) {
 			continue
 		}
 		t := &translation{args: map[string][]string{}}
 		t.read(strings.Fields(tool.defaults))
-		t.read(words[at+len(command):])
+		t.read(typed[at+len(command):])
 		t.settle()
 		for _, flag := range slices.Sorted(maps.Keys(t.args)) {
 			for _, value := range t.args[flag] {
@@ -74,7 +59,7 @@ func Translate(line string) (args, left []string, err error) {
 		return args, t.left, errors.Join(t.wrong...)
 	}
 	return nil, nil, errors.New("want a command line of vllm bench serve, guidellm benchmark or aiperf profile; " +
-		docs.URL("from-other-tools.md", "") + " has what the flags of others are in Spate")
+		words.DocURL("from-other-tools.md", "") + " has what the flags of others are in Spate")
 }
 
 // read takes flags and their values.

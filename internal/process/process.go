@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/spate-load/spate/internal/lists"
 )
 
 // Timeout is how long tests wait for what should happen at once. It is long because a machine may be busy.
@@ -91,11 +93,7 @@ var Settings []string
 
 // Environment returns the environment with Settings in place of all SPATE_ variables.
 func Environment() (env []string) {
-	for _, pair := range os.Environ() {
-		if !strings.HasPrefix(pair, "SPATE_") {
-			env = append(env, pair)
-		}
-	}
+	env = lists.Where(os.Environ(), func(pair string) bool { return !strings.HasPrefix(pair, "SPATE_") })
 	return append(env, Settings...)
 }
 

@@ -4,6 +4,7 @@ package reason
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -45,47 +46,17 @@ func Of(err error) string {
 	}
 }
 
-// meanings maps texts found in gRPC's errors to explanations; the first match counts. The texts come from the operating
-// system, from Go's TLS and from gRPC.
-var meanings = []struct{ text, meaning string }{
-	{"connection refused", "refuses connections: nothing listens there; see that the coordinator runs, and that host and port are right"},
-	{"no such host", "the name is not known: check its spelling and DNS"},
-	{"server misbehaving", "the name cannot be looked up: check its spelling and DNS"},
-	{"name resolver error", "the name cannot be looked up: check its spelling and DNS"},
-	{"no route to host", "there is no route to it: check the address, the network and firewalls"},
-	{"network is unreachable", "there is no route to it: check the address, the network and firewalls"},
-	{"signed by unknown authority",
-		"its certificate is from another authority: give all programs certificates of one cluster (see `spate certs --help`)"},
-	{"the server is not a coordinator",
-		"its certificate is not a coordinator's: check the address, and the certificate it was started with"},
-	{"says no role of Spate's",
-		"its certificate was not made by Spate: check the address, and make certificates with `spate certs`"},
-	{"certificate has expired or is not yet valid",
-		"its certificate is not valid now: make a new one with `spate certs`, and check this machine's date"},
-	{"remote error: tls:", "does not accept this program's certificate: use one of the same authority with the program's role (see `spate certs --help`)"},
-	{"first record does not look like a TLS handshake",
-		"does not speak TLS: it was started without certificates, or is not a coordinator"},
-	{"authentication handshake failed: EOF",
-		"ends the connection instead of speaking TLS: it was started without certificates, or is not a coordinator"},
-	{"authentication handshake failed: context deadline exceeded",
-		"does not answer in TLS: it was started without certificates, or is not a coordinator"},
-	{"error reading server preface",
-		"what answers there is not a Spate coordinator, or requires TLS: check the port, and give --tls-ca, --tls-cert and --tls-key if it has certificates"},
-	{"frame too large", "what answers there is not a Spate coordinator, or requires TLS: check the port, and give --tls-ca, --tls-cert and --tls-key if it has certificates"},
-	{"unexpected HTTP status code", "what answers there is not a Spate coordinator: check the address and the port"},
-	{"i/o timeout", "does not answer: see that the machine is up, and that no firewall drops the port"},
-	{"context deadline exceeded", "does not answer: see that the machine is up, and that no firewall drops the port"},
-	{"error reading from server", Broken},
-	{"connection reset by peer", Broken},
-	{"broken pipe", Broken},
-	{"transport is closing", Broken},
-}
+// meanings maps texts in gRPC's errors to explanations, with a tab between them; the first match counts. The texts
+// come from the operating system, from Go's TLS and from gRPC.
+//
+//go:embed meanings.tsv
+var meanings string
 
 // ofTransport explains a text about a connection. An unknown text is returned without gRPC's wrapping.
 func ofTransport(text string) string {
-	for _, m := range meanings {
-		if strings.Contains(text, m.text) {
-			return m.meaning
+	for line := range strings.Lines(meanings) {
+		if found, meaning, _ := strings.Cut(strings.TrimSpace(line), "\t"); strings.Contains(text, found) {
+			return meaning
 		}
 	}
 	return unwrapped(text)

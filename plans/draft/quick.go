@@ -28,41 +28,37 @@ type Quick struct {
 	// Name of the plan. Default "quick".
 	Name string
 	// Targets under test. Each is a base URL, or several separated by commas for one target with several endpoints.
-	Targets []string
+	Targets []string `flag:"target" help:"base <URL>, or host:port, of the deployment under test; several are endpoints of one deployment"`
+	Model   string   `flag:"model" help:"model name to ask for (default: the only one that the server lists)"`
 	// API of the endpoints: one of APIs.
-	API string
+	API string `flag:"api" words:"APIS" help:"API of the endpoints: APIS (default chat)"`
 	// Whole asks for answers in one piece instead of streams.
 	Whole bool
-	// Model name.
-	Model string
 	// APIKey is a reference, env:NAME or file:PATH.
-	APIKey string
+	APIKey string `flag:"api-key" help:"where the API key is: env:NAME or file:PATH"`
 	// Headers to send. Values may be references.
 	Headers map[string]string
 	// Body holds extra fields of each request body. A nil value omits a field.
 	Body map[string]any
-	// ISL and OSL are the lengths of input and output in tokens. An API without output has no OSL.
-	ISL, OSL uint32
 	// Concurrency lists the values of a closed loop, Rate those of an open loop. If both are given, there are two
-	// loads.
-	Concurrency []uint32
-	Rate        []float64
-	// Arrival process of the rates, poisson or constant.
-	Arrival string
-	// MaxInFlight is the limit of an open loop on its requests in flight. 0: there is none.
-	MaxInFlight uint32
-	// Stagger spreads the first requests of a closed loop over this time. 0: they start at once.
-	Stagger time.Duration
+	// loads. Arrival, MaxInFlight and Stagger may be zero.
+	Concurrency []uint        `flag:"concurrency" help:"closed loop: requests in flight, one stage for each value"`
+	Rate        []float64     `flag:"rate" help:"open loop: requests per second, one stage for each value"`
+	Arrival     string        `rare:"yes" flag:"arrival" words:"poisson, constant" help:"open loop: poisson or constant (default poisson)"`
+	MaxInFlight uint32        `rare:"yes" flag:"max-in-flight" help:"open loop: hold requests back while this many are in flight (default: no limit)"`
+	Stagger     time.Duration `rare:"yes" flag:"stagger" help:"closed loop: spread the first requests over this time, best the time of one request; they are warm-up"`
+	// ISL and OSL are the lengths of input and output in tokens. An API without output has no OSL.
+	ISL uint32 `flag:"isl" default:"1000" help:"input sequence length in tokens"`
+	OSL uint32 `flag:"osl" default:"100" help:"output sequence length in tokens; not for APIs without output, such as embeddings"`
 	// Requests, RequestsPerConcurrency (closed loop only) and Duration end a stage. Default: 10 requests per slot in a
 	// closed loop, 60 s in an open loop.
-	Requests, RequestsPerConcurrency uint64
-	Duration                         time.Duration
+	Requests               uint64        `flag:"requests" help:"end each stage after this many requests"`
+	RequestsPerConcurrency uint64        `rare:"yes" flag:"requests-per-concurrency" help:"end each stage after this many requests for each unit of concurrency (default 10 for closed loops)"`
+	Duration               time.Duration `flag:"duration" help:"end each stage after this time (default 60s for open loops)"`
 	// WarmupRequests and WarmupDuration are left out of the results.
-	WarmupRequests uint64
-	WarmupDuration time.Duration
-	// Seed of the plan. 0: the same in each run, with first words that differ, so that no run finds its prompts in the
-	// server's cache.
-	Seed uint64
+	WarmupRequests uint64        `rare:"yes" flag:"warmup-requests" help:"warm-up: this many first requests of each stage are not measured"`
+	WarmupDuration time.Duration `rare:"yes" flag:"warmup" help:"warm-up: this first time of each stage is not measured"`
+	Seed           uint64        `rare:"yes" flag:"seed" help:"send exactly the prompts of this seed (default: the same requests in each run, but for their first words, so that no prompt is in the server's cache)"`
 }
 
 // Defaults of a quick plan, in addition to those of any plan.

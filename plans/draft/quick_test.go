@@ -34,7 +34,7 @@ func load(t interface {
 func TestQuickGolden(t *testing.T) {
 	tests := map[string]draft.Quick{
 		"common": {
-			Targets: []string{"http://localhost:8000"}, Model: "Qwen/Qwen3-32B", Concurrency: []uint32{1, 2, 4},
+			Targets: []string{"http://localhost:8000"}, Model: "Qwen/Qwen3-32B", Concurrency: []uint{1, 2, 4},
 			ISL: 3000, OSL: 150,
 		},
 		"everything": {
@@ -42,13 +42,13 @@ func TestQuickGolden(t *testing.T) {
 				"https://a.example"}, API: "completions",
 			Model: "true", APIKey: "env:KEY", Headers: map[string]string{"X-B": "1: #", "X-A": "file:a b"},
 			Body: map[string]any{"ignore_eos": true, "temperature": 0, "seed": nil, "stop": []string{"a", "<b>"}}, ISL: 1, OSL: 2,
-			Concurrency: []uint32{8}, Rate: []float64{0.5, 20}, Arrival: "constant", Requests: 100,
+			Concurrency: []uint{8}, Rate: []float64{0.5, 20}, Arrival: "constant", Requests: 100,
 			Duration:       90 * time.Minute,
 			WarmupRequests: 3, WarmupDuration: time.Minute, Seed: 7, Stagger: 2 * time.Second,
 			MaxInFlight: 64,
 		},
 		"embeddings": {
-			Targets: []string{"http://localhost:8000"}, API: "embeddings", Model: "m", Concurrency: []uint32{4}, ISL: 512, OSL: 100,
+			Targets: []string{"http://localhost:8000"}, API: "embeddings", Model: "m", Concurrency: []uint{4}, ISL: 512, OSL: 100,
 		},
 	}
 	for name, quick := range tests {
@@ -109,7 +109,7 @@ func TestQuickShowsNoSecrets(t *testing.T) {
 	text := draft.Quick{
 		Targets: []string{"http://u:sk-1@h", "http://u:sk-4 @h"}, Model: "m", APIKey: "sk-2",
 		Headers: map[string]string{"cookie": "sk-3", "X-My-Token": "sk-5"}, Body: map[string]any{"apiKey": "sk-6"},
-		ISL: 1, OSL: 1, Concurrency: []uint32{1},
+		ISL: 1, OSL: 1, Concurrency: []uint{1},
 	}.YAML()
 	if strings.Contains(string(text), "sk-") {
 		t.Errorf("a secret is in the plan:\n%s", text)

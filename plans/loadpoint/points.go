@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/plans/defaults"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -135,10 +136,7 @@ func loadPoint(l *spatev1.Load) *spatev1.LoadPoint {
 // Concurrencies returns the values of a closed loop.
 func Concurrencies(l *spatev1.Load) []uint32 {
 	values := slices.Clone(l.GetConcurrency())
-	var whole []uint32
-	for _, v := range RangeValues(l.GetConcurrencyRange()) {
-		whole = append(whole, uint32(math.Round(v)))
-	}
+	whole := lists.Each(RangeValues(l.GetConcurrencyRange()), func(v float64) uint32 { return uint32(math.Round(v)) })
 	return append(values, slices.Compact(whole)...)
 }
 
@@ -316,9 +314,5 @@ func PhasesTime(l *spatev1.Load) time.Duration {
 
 // Time returns the total duration of phases.
 func Time(phases []*spatev1.Phase) time.Duration {
-	var total time.Duration
-	for _, p := range phases {
-		total += p.GetDuration().AsDuration()
-	}
-	return total
+	return lists.Sum(phases, func(p *spatev1.Phase) time.Duration { return p.GetDuration().AsDuration() })
 }

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
-	"github.com/spate-load/spate/internal/docs"
 	"github.com/spate-load/spate/internal/table"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/report/page/chart"
 )
 
@@ -19,7 +19,7 @@ const unknown = table.Unknown
 var functions = template.FuncMap{
 	"num": num, "p50": p50, "p99": p99, "mean": mean, "when": when, "took": took, "text": text, "doubt": doubtOf,
 	"marks": marksOf, "mark": markOf, "few": fewOf, "share": share, "latencies": summaries, "anchor": anchor,
-	"linked": docs.Linked,
+	"linked": words.Linked,
 }
 
 // anchor returns the ID of a section by its title.

@@ -21,8 +21,8 @@ import (
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/plancmd"
 	"github.com/spate-load/spate/internal/cli/terminal"
-	"github.com/spate-load/spate/internal/docs"
 	"github.com/spate-load/spate/internal/table"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/report"
 	"github.com/spate-load/spate/report/page"
 	"github.com/spate-load/spate/report/tables"
@@ -32,7 +32,7 @@ import (
 var help string
 
 // manual has the words of the commands.
-var manual = command.Manual(strings.ReplaceAll(help, "DOCS/", docs.URL("", "")))
+var manual = command.Manual(strings.ReplaceAll(help, "DOCS/", words.DocURL("", "")))
 
 // NewReport makes `spate report`.
 func NewReport() *cobra.Command {

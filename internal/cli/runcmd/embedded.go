@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/internal/cli/plancmd"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/naming"
 )
@@ -65,11 +66,7 @@ func (e *embedded) Set(text string) error {
 
 // total returns the number of all agents.
 func (e *embedded) total() int {
-	total := 0
-	for _, r := range *e {
-		total += r.count
-	}
-	return total
+	return lists.Sum(*e, func(r regionAgents) int { return r.count })
 }
 
 // check refuses numbers and regions that no run can have.
@@ -135,9 +132,7 @@ func (e *embedded) fits(plan *plans.Plan, on bool) error {
 
 // regions returns the regions of the agents, sorted.
 func (e *embedded) regions() (regions []string) {
-	for _, r := range *e {
-		regions = append(regions, r.region)
-	}
+	regions = lists.Each(*e, func(r regionAgents) string { return r.region })
 	slices.Sort(regions)
 	return regions
 }

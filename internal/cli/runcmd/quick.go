@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -20,6 +19,7 @@ import (
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/foreign"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/draft"
@@ -29,29 +29,12 @@ import (
 
 // quickFlags make a plan for the common case, without a file.
 type quickFlags struct {
-	_           struct{}  `group:"A plan from flags" typed:"only"`
-	From        string    `flag:"from" help:"do what this <command> of vllm bench serve, guidellm benchmark or aiperf profile does; other flags change it"`
-	Targets     []string  `flag:"target" help:"base <URL>, or host:port, of the deployment under test; several are endpoints of one deployment"`
-	Model       string    `flag:"model" help:"model name to ask for (default: the only one that the server lists)"`
-	API         string    `flag:"api" words:"APIS" help:"API of the endpoints: APIS (default chat)"`
-	Stream      bool      `rare:"yes" flag:"stream" default:"true" help:"ask for streams; false: for answers in one piece, which have no TTFT, TPOT and ITL"`
-	APIKey      string    `flag:"api-key" help:"where the API key is: env:NAME or file:PATH"`
-	Headers     []string  `rare:"yes" flag:"header" commas:"kept" help:"extra request header <NAME=VALUE> (VALUE may be env:NAME or file:PATH)"`
-	Body        []string  `rare:"yes" flag:"body" commas:"kept" help:"extra request body field <NAME=VALUE>, VALUE in JSON, for example temperature=0"`
-	Concurrency []uint    `flag:"concurrency" help:"closed loop: requests in flight, one stage for each value"`
-	Rate        []float64 `flag:"rate" help:"open loop: requests per second, one stage for each value"`
-	Arrival     string    `rare:"yes" flag:"arrival" words:"poisson, constant" help:"open loop: poisson or constant (default poisson)"`
-	MaxInFlight uint32    `rare:"yes" flag:"max-in-flight" help:"open loop: hold requests back while this many are in flight (default: no limit)"`
-
-	Stagger                time.Duration `rare:"yes" flag:"stagger" help:"closed loop: spread the first requests over this time, best the time of one request; they are warm-up"`
-	ISL                    uint32        `flag:"isl" default:"1000" help:"input sequence length in tokens"`
-	OSL                    uint32        `flag:"osl" default:"100" help:"output sequence length in tokens; not for APIs without output, such as embeddings"`
-	Requests               uint64        `flag:"requests" help:"end each stage after this many requests"`
-	RequestsPerConcurrency uint64        `rare:"yes" flag:"requests-per-concurrency" help:"end each stage after this many requests for each unit of concurrency (default 10 for closed loops)"`
-	Duration               time.Duration `flag:"duration" help:"end each stage after this time (default 60s for open loops)"`
-	WarmupRequests         uint64        `rare:"yes" flag:"warmup-requests" help:"warm-up: this many first requests of each stage are not measured"`
-	Warmup                 time.Duration `rare:"yes" flag:"warmup" help:"warm-up: this first time of each stage is not measured"`
-	Seed                   uint64        `rare:"yes" flag:"seed" help:"send exactly the prompts of this seed (default: the same requests in each run, but for their first words, so that no prompt is in the server's cache)"`
+	_    struct{} `group:"A plan from flags" typed:"only"`
+	From string   `flag:"from" help:"do what this <command> of vllm bench serve, guidellm benchmark or aiperf profile does; other flags change it"`
+	draft.Quick
+	Stream  bool     `rare:"yes" flag:"stream" default:"true" help:"ask for streams; false: for answers in one piece, which have no TTFT, TPOT and ITL"`
+	Headers []string `rare:"yes" flag:"header" commas:"kept" help:"extra request header <NAME=VALUE> (VALUE may be env:NAME or file:PATH)"`
+	Body    []string `rare:"yes" flag:"body" commas:"kept" help:"extra request body field <NAME=VALUE>, VALUE in JSON, for example temperature=0"`
 }
 
 // used reports whether any flag that makes a plan was given.
@@ -193,21 +176,15 @@ const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+
 
 // yaml returns the plan as text.
 func (q *quickFlags) yaml(flags *pflag.FlagSet) ([]byte, error) {
-	headers, headersErr := headerFields(q.Headers)
-	body, bodyErr := bodyFields(q.Body)
-	concurrency, concurrencyErr := q.slots()
-	if err := errors.Join(q.wrong(flags), headersErr, bodyErr, concurrencyErr); err != nil {
+	quick := q.Quick
+	var headersErr, bodyErr error
+	quick.Headers, headersErr = headerFields(q.Headers)
+	quick.Body, bodyErr = bodyFields(q.Body)
+	if err := errors.Join(q.wrong(flags), headersErr, bodyErr); err != nil {
 		return nil, err
 	}
-	return draft.Quick{
-		Targets: []string{strings.Join(q.Targets, ",")}, Model: q.Model, API: q.API,
-		Whole: !q.Stream, APIKey: q.APIKey,
-		Headers: headers, Body: body,
-		Concurrency: concurrency, Rate: q.Rate, Arrival: q.Arrival, MaxInFlight: q.MaxInFlight,
-		Stagger: q.Stagger, ISL: q.ISL, OSL: q.OSL,
-		Requests: q.Requests, RequestsPerConcurrency: q.RequestsPerConcurrency, Duration: q.Duration,
-		WarmupRequests: q.WarmupRequests, WarmupDuration: q.Warmup, Seed: q.Seed,
-	}.YAML(), nil
+	quick.Targets, quick.Whole = []string{strings.Join(q.Targets, ",")}, !q.Stream
+	return quick.YAML(), nil
 }
 
 // wrong returns an error if a flag is missing, or does not fit the API.
@@ -215,24 +192,14 @@ func (q *quickFlags) wrong(flags *pflag.FlagSet) error {
 	switch {
 	case len(q.Concurrency)+len(q.Rate) == 0:
 		return errors.New("--target needs --concurrency or --rate, for example --concurrency 1,2,4")
+	case slices.ContainsFunc(q.Concurrency, func(c uint) bool { return c > math.MaxUint32 }):
+		return fmt.Errorf("--concurrency %d is too large: want at most 4294967295", slices.Max(q.Concurrency))
 	case slices.Contains(q.Rate, math.Inf(1)):
 		return errors.New("--rate inf: to send all requests at once, give --concurrency and --requests their number")
 	case flags.Changed("osl") && !draft.HasOutput(q.API):
 		return fmt.Errorf("--osl does not go with --api %s, whose answers have no tokens", q.API)
 	}
 	return nil
-}
-
-// slots returns the values of --concurrency in the type that plans use.
-func (q *quickFlags) slots() ([]uint32, error) {
-	slots := make([]uint32, len(q.Concurrency))
-	for i, c := range q.Concurrency {
-		if c > math.MaxUint32 {
-			return nil, fmt.Errorf("--concurrency %d is too large: want at most 4294967295", c)
-		}
-		slots[i] = uint32(c)
-	}
-	return slots, nil
 }
 
 // headerFields parses NAME=VALUE pairs. Its errors do not repeat values, which may be secrets.
@@ -315,17 +282,9 @@ func onlyModel(ctx context.Context, t *spatev1.Target, secrets map[string]string
 		return "", t.GetEndpoints()[0] + " lists none"
 	case len(models) > 1:
 		return "", fmt.Sprintf("%s lists %d (%s)", t.GetEndpoints()[0], len(models),
-			words.Shorten(modelNames(models), 5))
+			words.Shorten(lists.Each(models, func(m api.Model) string { return strconv.Quote(m.ID) }), 5))
 	case strings.ContainsFunc(models[0].ID, func(r rune) bool { return !strconv.IsPrint(r) }):
 		return "", t.GetEndpoints()[0] + " lists one whose name cannot be printed"
 	}
 	return models[0].ID, ""
-}
-
-func modelNames(models []api.Model) []string {
-	var names []string
-	for _, m := range models {
-		names = append(names, strconv.Quote(m.ID))
-	}
-	return names
 }

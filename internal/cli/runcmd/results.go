@@ -17,6 +17,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/clustercmd"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/files"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -70,10 +71,7 @@ func (f *resultFlags) check() error {
 	if len(entries) > 0 {
 		return fmt.Errorf("--out %s: the directory is not empty: name another one", f.Place.Out)
 	}
-	if info, err := os.Stat(f.Place.Out); err == nil && !info.IsDir() {
-		return fmt.Errorf("--out %s: is a file: name a directory", f.Place.Out)
-	}
-	return nil
+	return files.CheckDirectory("--out", f.Place.Out)
 }
 
 // caution warns of a threshold that will fail because it has no baseline.

@@ -20,6 +20,7 @@ import (
 	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/engine"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -295,10 +296,7 @@ func addressOf(t *spatev1.Target) (host, port string) {
 // withPort returns a command of a target's server with the port of its first endpoint.
 func withPort(t *spatev1.Target, argv []string) (out []string) {
 	_, port := addressOf(t)
-	for _, word := range argv {
-		out = append(out, strings.ReplaceAll(word, "{port}", port))
-	}
-	return out
+	return lists.Each(argv, func(word string) string { return strings.ReplaceAll(word, "{port}", port) })
 }
 
 // inform shows a sentence.

@@ -1,5 +1,4 @@
-// Package docs knows where the documentation is on the web, so that links work in a terminal and in a mailed page.
-package docs
+package words
 
 import (
 	"fmt"
@@ -7,12 +6,12 @@ import (
 	"strings"
 )
 
-// site is the address of the folder docs.
+// site is the address of the folder docs on the web, so that links work in a terminal and in a mailed page.
 const site = "https://github.com/spate-load/spate/blob/main/docs/"
 
-// URL returns the address of a page, such as "verdicts.md", or of a section of it. section is the heading's anchor.
+// DocURL returns the address of a page, such as "verdicts.md", or of a section of it. section is the heading's anchor.
 // Empty: the page.
-func URL(page, section string) string {
+func DocURL(page, section string) string {
 	return strings.TrimSuffix(site+page+"#"+section, "#")
 }
 
