@@ -30,16 +30,8 @@ const (
 // used is the share of a concurrency limit that is used on average at least, as a free slot gets a request at once.
 const used = 0.8
 
-func equal(of, words string, slack float64, value func([]interval) interval, from ...string) identity {
-	return identity{words: words, of: of, bound: "=", from: from, value: value, slack: slack}
-}
-
-func atMost(of, words string, slack float64, value func([]interval) interval, from ...string) identity {
-	return identity{words: words, of: of, bound: "<=", from: from, value: value, slack: slack}
-}
-
-func atLeast(of, words string, slack float64, value func([]interval) interval, from ...string) identity {
-	return identity{words: words, of: of, bound: ">=", from: from, value: value, slack: slack}
+func must(of, bound, words string, slack float64, value func([]interval) interval, from ...string) identity {
+	return identity{words: words, of: of, bound: bound, from: from, value: value, slack: slack}
 }
 
 func (id identity) toldWithout() identity                 { id.told = true; return id }
@@ -66,31 +58,31 @@ var identities = append(between(), statistical()...)
 func between() []identity {
 	const little = "requests/s x mean E2E (Little's law)"
 	return []identity{
-		equal(requestRate, "requests / duration", rateSlack, ratio, requests, duration).toldWithout(),
-		equal(outputRate, "output tokens / duration", rateSlack, ratio, output, duration).toldWithout(),
-		equal(inputRate, "input tokens / duration", rateSlack, ratio, input, duration),
-		equal(totalRate, "(input + output tokens) / duration", rateSlack, func(v []interval) interval {
+		must(requestRate, "=", "requests / duration", rateSlack, ratio, requests, duration).toldWithout(),
+		must(outputRate, "=", "output tokens / duration", rateSlack, ratio, output, duration).toldWithout(),
+		must(inputRate, "=", "input tokens / duration", rateSlack, ratio, input, duration),
+		must(totalRate, "=", "(input + output tokens) / duration", rateSlack, func(v []interval) interval {
 			return v[0].plus(v[1]).over(v[2])
 		}, input, output, duration).toldWithout(),
-		equal(totalRate, "input + output tokens/s", rateSlack, sum, inputRate, outputRate),
-		equal(osl+mean, "output tokens / requests", rateSlack, ratio, output, requests),
-		equal(outputRate, "requests/s x mean output tokens", rateSlack, product, requestRate, osl+mean),
-		atMost(goodput, "requests/s", rateSlack, same, requestRate),
-		atLeast(peakRate, "output tokens/s on average", rateSlack, same, outputRate),
-		atMost(peakRate, "output tokens of the whole test, in a second", 0, same, output),
-		equal(e2e+mean, "mean TTFT + mean TPOT x (output tokens - 1)", timeSlack, answer(-1), ttft+mean, tpot+mean, osl+mean).
+		must(totalRate, "=", "input + output tokens/s", rateSlack, sum, inputRate, outputRate),
+		must(osl+mean, "=", "output tokens / requests", rateSlack, ratio, output, requests),
+		must(outputRate, "=", "requests/s x mean output tokens", rateSlack, product, requestRate, osl+mean),
+		must(goodput, "<=", "requests/s", rateSlack, same, requestRate),
+		must(peakRate, ">=", "output tokens/s on average", rateSlack, same, outputRate),
+		must(peakRate, "<=", "output tokens of the whole test, in a second", 0, same, output),
+		must(e2e+mean, "=", "mean TTFT + mean TPOT x (output tokens - 1)", timeSlack, answer(-1), ttft+mean, tpot+mean, osl+mean).
 			only((*row).fixedLengths).toldWithout(),
 		// Gaps are between frames: at most as many as tokens. vLLM's has two more, before frames without a token. Only
 		// in doubt: GuideLLM's answers end when their end is read, long after the last token if it is too busy.
-		atMost(e2e+mean, "mean TTFT + mean ITL x (output tokens + 1)", timeSlack, answer(1), ttft+mean, itl+mean, osl+mean).
+		must(e2e+mean, "<=", "mean TTFT + mean ITL x (output tokens + 1)", timeSlack, answer(1), ttft+mean, itl+mean, osl+mean).
 			toldWithout().doubted(nil),
-		atLeast(itl+mean, "mean TPOT x (output tokens - 1) / (output tokens + 1)", timeSlack, func(v []interval) interval {
+		must(itl+mean, ">=", "mean TPOT x (output tokens - 1) / (output tokens + 1)", timeSlack, func(v []interval) interval {
 			return v[0].times(v[1].shift(-1).over(v[1].shift(1)))
 		}, tpot+mean, osl+mean).only((*row).fixedLengths),
-		atMost(e2e+".p99", "the duration", timeSlack, func(v []interval) interval { return v[0].scaled(1000) }, duration),
-		equal(meanInFlight, little, timeSlack, inFlight, requestRate, e2e+mean),
-		atLeast(concurrency, little, timeSlack, inFlight, requestRate, e2e+mean).toldWithout(),
-		atMost(concurrency, fmt.Sprint(little, " / ", used), timeSlack, func(v []interval) interval {
+		must(e2e+".p99", "<=", "the duration", timeSlack, func(v []interval) interval { return v[0].scaled(1000) }, duration),
+		must(meanInFlight, "=", little, timeSlack, inFlight, requestRate, e2e+mean),
+		must(concurrency, ">=", little, timeSlack, inFlight, requestRate, e2e+mean).toldWithout(),
+		must(concurrency, "<=", fmt.Sprint(little, " / ", used), timeSlack, func(v []interval) interval {
 			return inFlight(v).scaled(1 / used)
 		}, requestRate, e2e+mean).doubted(func(r *row) bool { return r.table > 0 }),
 	}
@@ -104,19 +96,19 @@ func statistical() (all []identity) {
 	for _, latency := range []string{ttft, tpot, itl, e2e} {
 		for i, low := range order {
 			for _, high := range order[i+1:] {
-				all = append(all, atLeast(latency+high, "the "+low[1:], noSlack, same, latency+low))
+				all = append(all, must(latency+high, ">=", "the "+low[1:], noSlack, same, latency+low))
 			}
 		}
 		for i, above := range []float64{0.5, 0.1, 0.05, 0.01} {
 			statistic := order[i+1]
-			all = append(all, atLeast(latency+mean, fmt.Sprintf("%g of the %s (Markov)", above, statistic[1:]), timeSlack,
+			all = append(all, must(latency+mean, ">=", fmt.Sprintf("%g of the %s (Markov)", above, statistic[1:]), timeSlack,
 				func(v []interval) interval { return v[0].scaled(above) }, latency+statistic))
 		}
-		all = append(all, atLeast(latency+mean, "the minimum", noSlack, same, latency+".min"),
-			atMost(latency+mean, "the maximum", noSlack, same, latency+".max"))
+		all = append(all, must(latency+mean, ">=", "the minimum", noSlack, same, latency+".min"),
+			must(latency+mean, "<=", "the maximum", noSlack, same, latency+".max"))
 	}
 	for _, statistic := range append(order, mean) {
-		all = append(all, atMost(ttft+statistic, "that of E2E", timeSlack, same, e2e+statistic))
+		all = append(all, must(ttft+statistic, "<=", "that of E2E", timeSlack, same, e2e+statistic))
 	}
 	return all
 }

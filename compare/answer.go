@@ -78,13 +78,7 @@ type answerKey struct {
 
 // String returns the key in words.
 func (k answerKey) String() string {
-	what := strings.ReplaceAll(string(k.kind), "_", " ")
-	for _, of := range []string{k.latency, k.limits, k.part} {
-		if of != "" {
-			what += ", " + of
-		}
-	}
-	return key{k.target, k.workload, what}.String()
+	return joined(k.target, k.workload, strings.ReplaceAll(string(k.kind), "_", " "), k.latency, k.limits, k.part)
 }
 
 // answer is an answer of one run. at is its stage; nil: the run has no such answer, for the reason in why.
@@ -152,9 +146,7 @@ func seriesAnswers(run *Run, f *results.SeriesResult, add func(answerKey, *answe
 	for _, l := range f.Limits {
 		k := k
 		k.kind, k.limits = HighestLoad, strings.Join(f.Objectives, ", ")
-		if l.Part != nil {
-			k.part = *l.Part
-		}
+		k.part = *cmp.Or(l.Part, new(""))
 		add(k, highestLoad(run, l))
 	}
 }
@@ -174,15 +166,12 @@ func highest(f *results.SeriesResult, value func(*results.SeriesPoint) *float64)
 
 // onCurve returns the answer that is a point of the curve.
 func onCurve(run *Run, f *results.SeriesResult, of *uint32, value func(*results.SeriesPoint) *float64) *answer {
-	a := &answer{why: "the frontier has no such point", precision: math.Log1p(f.Tolerance)}
+	a := &answer{why: "the frontier has no such point", precision: math.Log1p(f.Tolerance), end: *cmp.Or(f.End, new(""))}
 	if !f.Converged {
 		a.precision, a.doubt = math.Inf(1), "not known precisely"
 		if f.Reason != nil {
 			a.doubt += ": " + *f.Reason
 		}
-	}
-	if f.End != nil {
-		a.end = *f.End
 	}
 	i := slices.IndexFunc(f.Points, func(p results.SeriesPoint) bool { return of != nil && p.Stage == *of })
 	if i < 0 {

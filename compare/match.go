@@ -8,6 +8,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/report/tables"
 )
@@ -60,9 +61,11 @@ func namedAfter(target string, runs []*Run) []*Run {
 type key struct{ target, workload, load string }
 
 // String returns the key in words.
-func (k key) String() string {
-	return strings.Join(slices.DeleteFunc([]string{k.target, k.workload, k.load},
-		func(s string) bool { return s == "" }), ", ")
+func (k key) String() string { return joined(k.target, k.workload, k.load) }
+
+// joined is those parts of a name that are not empty.
+func joined(parts ...string) string {
+	return strings.Join(lists.Where(parts, func(s string) bool { return s != "" }), ", ")
 }
 
 // place tells stages with the same key apart.

@@ -64,10 +64,8 @@ func RecordOf(r *Run, before func(StageKey) *Run, o Options) (*Record, error) {
 	if begun(r).IsZero() {
 		return nil, nil
 	}
-	record := &Record{Run: nameOf(r), Time: begun(r), Version: r.Result.Run.Version}
-	if r.Result.Run.Plan != nil {
-		record.Plan = *r.Result.Run.Plan
-	}
+	record := &Record{Run: nameOf(r), Time: begun(r), Plan: *cmp.Or(r.Result.Run.Plan, new("")),
+		Version: r.Result.Run.Version}
 	compared := map[*Run]map[uint32][]Difference{}
 	for i := range r.Result.Stages {
 		s := &r.Result.Stages[i]
@@ -138,10 +136,7 @@ func nameOf(r *Run) string { return cmp.Or(r.Result.Run.ID, r.Name) }
 
 // begun returns when a run began, zero if it is not known.
 func begun(r *Run) time.Time {
-	if r.Result.Run.BeginTime == nil {
-		return time.Time{}
-	}
-	t, _ := time.Parse(time.RFC3339, *r.Result.Run.BeginTime) // zero if it fails
+	t, _ := time.Parse(time.RFC3339, *cmp.Or(r.Result.Run.BeginTime, new(""))) // zero if it fails
 	return t
 }
 

@@ -49,42 +49,30 @@ type distribution struct {
 // newSeries divides the requests of a stage into parts. It returns nil if there are no rows, or no request completed.
 // The order of the requests does not matter: all sums are exact.
 func newSeries(of *stage) (*series, error) {
-	var whole span
-	if err := of.requests(whole.add); err != nil || whole.completed == 0 || whole.to <= whole.from {
+	first, last := int64(math.MaxInt64), int64(math.MinInt64)
+	residence, completed := 0.0, 0.0 // time that the completed requests took in all, and their number
+	err := of.requests(func(r *Request) error {
+		first, last = min(first, r.StartNs), max(last, r.EndNs)
+		if r.Completed {
+			residence, completed = residence+float64(r.EndNs-r.StartNs), completed+1
+		}
+		return nil
+	})
+	if err != nil || completed == 0 || last <= first {
 		return nil, err
 	}
-	from, to, result := float64(whole.from), float64(whole.to), of.result
+	from, to, result := float64(first), float64(last), of.result
 	s := &series{result: result, fromNs: from, widthNs: (to - from) / bins,
 		requests: make([]float64, bins), tokens: make([]float64, bins), good: newSums(), failed: newSums()}
-	s.residence = int(math.Ceil(whole.residence / whole.completed / s.widthNs))
+	s.residence = int(math.Ceil(residence / completed / s.widthNs))
 	for which := range s.latencies {
 		s.latencies[which] = newDistribution(result.Latency(latencies[which].name))
 	}
-	err := of.requests(func(r *Request) error {
+	err = of.requests(func(r *Request) error {
 		s.add(r, result.Goodput)
 		return nil
 	})
 	return s, err
-}
-
-// span is the time from the first start of requests to their last end.
-type span struct {
-	any                  bool
-	from, to             int64
-	residence, completed float64 // time that the completed requests took in all, and their number
-}
-
-// add adds a request.
-func (s *span) add(r *Request) error {
-	if !s.any {
-		s.any, s.from, s.to = true, r.StartNs, r.EndNs
-	}
-	s.from, s.to = min(s.from, r.StartNs), max(s.to, r.EndNs)
-	if r.Completed {
-		s.residence += float64(r.EndNs - r.StartNs)
-		s.completed++
-	}
-	return nil
 }
 
 func newSums() sums { return sums{make([]float64, bins), make([]float64, bins)} }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/naming"
@@ -71,7 +72,17 @@ func historyJSON(w io.Writer, lines []*spatev1.HistoryLine) error {
 func historyTable(l *spatev1.HistoryLine) *table.Table {
 	t := table.New(table.Words("began", "run", "version", "labels"), table.Numbers("value", "change"), table.Words("meaning"))
 	for _, p := range l.GetPoints() {
-		row := t.Add(historyCells(l, p)...)
+		d := &compare.Difference{Metric: l.GetMetric(), Unit: l.GetUnit()}
+		changed, verdict := "n/a", ""
+		if p.GetAgainst() != "" {
+			changed = change(d, p.Change)
+		}
+		if p.GetVerdict() != string(trust.Valid) {
+			verdict = p.GetVerdict()
+		}
+		row := t.Add(lists.Each([]string{p.GetTime().AsTime().Format("2006-01-02 15:04"), p.GetRun(), p.GetVersion(),
+			strings.Join(naming.LabelTexts(p.GetLabels()), " "), value(d, p.GetValue()), changed,
+			joined(p.GetOutcome(), verdict)}, words.Printable)...)
 		row.Cells[len(row.Cells)-2].Class = p.GetOutcome()
 	}
 	return t
@@ -92,25 +103,6 @@ func linked(l *spatev1.HistoryLine, link bool) *table.Table {
 // lineTitle names a line: plan, target, workload, load and metric.
 func lineTitle(l *spatev1.HistoryLine) string {
 	return words.Printable(fmt.Sprintf("%s: %s, %s, %s: %s", l.GetPlan(), l.GetTarget(), l.GetWorkload(), l.GetLoad(), compare.TitleOf(l.GetMetric())))
-}
-
-// historyCells returns the cells of a point.
-func historyCells(l *spatev1.HistoryLine, p *spatev1.HistoryPoint) []string {
-	d := &compare.Difference{Metric: l.GetMetric(), Unit: l.GetUnit()}
-	changed, meaning := "n/a", p.GetOutcome()
-	if p.GetAgainst() != "" {
-		changed = change(d, p.Change)
-	}
-	if p.GetVerdict() != string(trust.Valid) {
-		meaning = strings.Join(slices.DeleteFunc([]string{meaning, p.GetVerdict()},
-			func(s string) bool { return s == "" }), ", ")
-	}
-	row := []string{p.GetTime().AsTime().Format("2006-01-02 15:04"), p.GetRun(), p.GetVersion(),
-		strings.Join(naming.LabelTexts(p.GetLabels()), " "), value(d, p.GetValue()), changed, meaning}
-	for i, cell := range row {
-		row[i] = words.Printable(cell)
-	}
-	return row
 }
 
 var (
@@ -156,7 +148,7 @@ func historyChart(l *spatev1.HistoryLine) template.HTML {
 	for i, p := range l.GetPoints() {
 		point := chart.Point{X: float64(p.GetTime().GetSeconds()), Y: p.GetValue(),
 			Title: fmt.Sprintf("%s: %s", words.Printable(p.GetRun()), value(d, p.GetValue()))}
-		if is(p, compare.Worse) || is(p, compare.Better) {
+		if o := compare.Outcome(p.GetOutcome()); o == compare.Worse || o == compare.Better {
 			point.Label = fmt.Sprintf("%s %s", p.GetOutcome(), change(d, p.Change))
 		}
 		switch trust.Verdict(p.GetVerdict()) {
@@ -181,9 +173,6 @@ func historyChart(l *spatev1.HistoryLine) template.HTML {
 		Series: []chart.Series{{Lines: [][]chart.Point{points}}}, Layers: []chart.Layer{versions},
 	}.SVG()
 }
-
-// is reports whether a point has an outcome.
-func is(p *spatev1.HistoryPoint, o compare.Outcome) bool { return p.GetOutcome() == string(o) }
 
 // changed returns the version of Spate and the labels of the target that differ from those of the run before.
 func changed(before, p *spatev1.HistoryPoint) (said []string) {

@@ -20,11 +20,12 @@ var (
 	pageText string
 
 	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-		"verdict": headline.Verdict, "compared": headline.Compared, "banner": banner, "requests": requests, "advice": advice, "curves": curves, "legend": legend,
-		"best":    headline.Best,
-		"several": sideBySide, "notes": notes, "class": class,
-		"swatch":  func(side int) template.HTML { return styles[side].Swatch() },
-		"marks":   marks,
+		"verdict": headline.Verdict, "compared": headline.Compared, "best": headline.Best, "class": class,
+		"requests": requests, "advice": advice, "curves": curves, "legend": legend, "several": sideBySide, "notes": notes,
+		"swatch": func(side int) template.HTML { return styles[side].Swatch() },
+		"marks": func(a *compare.Against) []string {
+			return append(marked(a.Answers, AnswerTitle, answerMarks), marked(a.Stages, StageName, stageMarks)...)
+		},
 		"stages":  func(a *compare.Against) *table.Table { return stageTable(a.Stages, "Stage", StageName) },
 		"answers": func(a *compare.Against) *table.Table { return answerTable(a.Answers, AnswerTitle) },
 		"numbers": func(a *compare.Against) *table.Table { return numberTable(a, true) },
@@ -46,15 +47,12 @@ func htmlPage(w io.Writer, c *compare.Comparison) error {
 	return err
 }
 
-// banner returns the class of a side's banner. It is "valid" only if all stages of the baseline were compared.
-func banner(a *compare.Against) string { return class(headline.Verdict(a), a.Gaps() != "") }
-
-// class returns the class of a verdict's banner.
-func class(verdict string, gaps bool) string {
+// class returns the class of a verdict's banner. It is "valid" only if all stages of the baseline were compared.
+func class(verdict string, gaps string) string {
 	switch {
 	case verdict == headline.Worse:
 		return "invalid"
-	case (verdict == headline.Better || verdict == headline.Same) && !gaps:
+	case (verdict == headline.Better || verdict == headline.Same) && gaps == "":
 		return "valid"
 	}
 	return "suspect"

@@ -9,24 +9,8 @@ import (
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/report/headline"
+	"github.com/spate-load/spate/report/tables"
 )
-
-// figures are the columns of several runs beside each other, by the part of the table that they are in.
-func figures() (all []table.Column) {
-	add := func(part string, metrics ...string) {
-		for _, metric := range metrics {
-			title := strings.TrimPrefix(compare.TitleOf(metric), strings.TrimSuffix(part, "(ms)"))
-			all = append(all, table.Column{Key: metric, Group: part, Header: title})
-		}
-	}
-	add("throughput", "request_throughput", "output_token_throughput")
-	add("GPUs and costs", "output_tokens_per_gpu", "output_tokens_per_dollar")
-	add("requests", "goodput.share", "error_share")
-	for _, latency := range []string{"ttft", "tpot", "itl", "e2e"} {
-		add(strings.ToUpper(latency)+" (ms)", latency+"_ms.mean", latency+"_ms.p50", latency+"_ms.p99")
-	}
-	return all
-}
 
 // several returns what people read of several runs beside each other.
 func several(c *compare.Comparison) table.Section {
@@ -49,52 +33,46 @@ func several(c *compare.Comparison) table.Section {
 // sideBySide returns a table with a row for each run under each workload and load. Above them is one for the baseline,
 // and above those of a tool another one, by its definitions. Columns without a number are left out.
 func sideBySide(c *compare.Comparison) *table.Table {
-	t := table.New(table.Words("Run"), figures())
-	known, headings := map[string]bool{}, []string{}
+	t := table.New(table.Words("Run"), tables.ColumnsOf("several"))
+	known, above := map[string]bool{}, map[string]bool{}
 	for i := range c.Sides {
-		for j := range c.Sides[i].Stages {
-			headings = words.AppendOnce(headings, headingOf(&c.Sides[i].Stages[j]))
-		}
-	}
-	for _, heading := range headings {
-		above := map[string]bool{}
-		for i := range c.Sides {
-			a := &c.Sides[i]
-			at := slices.IndexFunc(a.Stages, func(s compare.Stage) bool { return headingOf(&s) == heading })
-			if at < 0 {
-				continue
-			}
-			s := &a.Stages[at]
-			baseline, row := table.Row{Heading: heading}, table.Row{Heading: heading, Mark: strings.Join(s.Marks, ", ")}
+		a := &c.Sides[i]
+		for j := range a.Stages {
+			s := &a.Stages[j]
+			row := table.Row{Heading: gridOf(s) + ", " + loadName(s)}
+			baseline := row
 			baseline.Add(words.Printable(strings.TrimSuffix(c.Baseline+", by "+a.Tool, ", by ")))
+			row.Mark = strings.Join(s.Marks, ", ")
 			row.Add(words.Printable(a.Name))
 			for _, column := range t.Columns[1:] {
 				d := s.Difference(column.Key)
 				known[column.Key] = known[column.Key] || d != nil && (d.Baseline != 0 || d.Value != 0)
-				baseline.Cells, row.Cells = append(baseline.Cells, baselineCell(d)), append(row.Cells, valueCell(d))
+				baseline.Cells, row.Cells = append(baseline.Cells, figure(d, false)), append(row.Cells, figure(d, true))
 			}
-			if !above[a.Tool] {
-				t.Rows = append(t.Rows, baseline)
+			if of := row.Heading + a.Tool; !above[of] {
+				t.Rows, above[of] = append(t.Rows, baseline), true
 			}
-			above[a.Tool], t.Rows = true, append(t.Rows, row)
+			t.Rows = append(t.Rows, row)
 		}
 	}
-	for i := range t.Columns {
-		if i > 0 && !known[t.Columns[i].Key] {
-			t.Columns[i].Header = ""
+	for i := range t.Columns[1:] {
+		if c := &t.Columns[1+i]; !known[c.Key] {
+			c.Header = ""
 		}
 	}
 	return t
 }
 
-// headingOf is what the rows of a stage stand under.
-func headingOf(s *compare.Stage) string { return gridOf(s) + ", " + loadName(s) }
-
-// valueCell is a value with its change; baselineCell one without, as wide.
-func valueCell(d *compare.Difference) table.Cell {
+// figure is a value with its change, or else the baseline's, as wide.
+func figure(d *compare.Difference, changed bool) table.Cell {
 	c := cell(d)
-	if d == nil {
-		return baselineCell(d)
+	if d == nil || !changed {
+		c = table.Cell{Text: table.Unknown, Mark: outcomes[compare.Untested], Aside: noInterval}
+		if d != nil {
+			c.Text = shortValue(d, d.Baseline)
+		}
+		c.Text += noInterval[:9]
+		return c
 	}
 	if d.Change != nil {
 		c.Text = strings.Replace(fmt.Sprintf("%+.1f %%", 100**d.Change), "%", map[bool]string{true: "points", false: "%"}[d.Unit == ""], 1)
@@ -103,15 +81,6 @@ func valueCell(d *compare.Difference) table.Cell {
 	if d.Low != nil {
 		c.Aside = fmt.Sprintf(" %-*s", len(noInterval)-1, fmt.Sprintf("(%+.1f to %+.1f)", 100**d.Low, 100**d.High))
 	}
-	return c
-}
-
-func baselineCell(d *compare.Difference) table.Cell {
-	c := table.Cell{Text: table.Unknown, Mark: outcomes[compare.Untested], Aside: noInterval}
-	if d != nil {
-		c.Text = shortValue(d, d.Baseline)
-	}
-	c.Text += noInterval[:9]
 	return c
 }
 

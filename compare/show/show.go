@@ -42,10 +42,6 @@ func Write(w io.Writer, c *compare.Comparison, format string, width int, all boo
 	return err
 }
 
-// tableMetrics are the metrics of the tables with one row for each stage.
-var tableMetrics = []string{"request_throughput", "output_token_throughput", "ttft_ms.mean", "ttft_ms.p99", "tpot_ms.mean",
-	"tpot_ms.p99", "e2e_ms.mean"}
-
 // legend explains the marks of the tables.
 func legend(c *compare.Comparison) string {
 	return fmt.Sprintf("Change against the baseline. W worse, B better: by more than %s and not by chance. = the same "+
@@ -83,7 +79,7 @@ func percentage(share float64) string { return strconv.FormatFloat(100*share, 'g
 func Change(d *compare.Difference) string {
 	s := fmt.Sprintf("from %s to %s: %s", value(d, d.Baseline), value(d, d.Value), change(d, d.Change))
 	if d.Low != nil {
-		s += fmt.Sprintf(" (%s to %s), p %s", change(d, d.Low), change(d, d.High), probability(*d.PAdjusted))
+		s += fmt.Sprintf(" (%s to %s), p %s", change(d, d.Low), change(d, d.High), probability(d.PAdjusted))
 	}
 	if d.Why != "" {
 		s += ": " + d.Why
@@ -102,22 +98,19 @@ func Worse(s *compare.Stage) (sentences []string) {
 }
 
 // probability formats a p value.
-func probability(p float64) string {
-	if p < 0.0001 {
+func probability(p *float64) string {
+	switch {
+	case p == nil:
+		return "n/a"
+	case *p < 0.0001:
 		return "< 0.0001"
 	}
-	return "= " + strconv.FormatFloat(p, 'f', 4, 64)
+	return fmt.Sprintf("= %.4f", *p)
 }
 
 // StageName names a compared stage.
 func StageName(s *compare.Stage) string {
-	var parts []string
-	for _, part := range []string{s.Target, s.Workload, s.Load} {
-		if part != "" {
-			parts = append(parts, words.Printable(part))
-		}
-	}
-	name := strings.Join(parts, ", ")
+	name := joined(s.Target, s.Workload, s.Load)
 	if s.Repeat != nil && *s.Repeat > 0 {
 		name += fmt.Sprintf(", repeat %d", *s.Repeat+1)
 	}

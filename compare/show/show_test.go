@@ -10,6 +10,7 @@ import (
 
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/internal/words"
+	"github.com/spate-load/spate/report/headline"
 )
 
 var update = flag.Bool("update", false, "write the expected files again")
@@ -213,7 +214,7 @@ func TestBannerOfNothingTested(t *testing.T) {
 	same := compare.Difference{Outcome: compare.Same}
 	for want, d := range map[string]compare.Difference{"suspect": untested, "valid": same} {
 		c := &compare.Against{Stages: []compare.Stage{{Metrics: []compare.Difference{d}}}}
-		if got := banner(c); got != want {
+		if got := class(headline.Verdict(c), c.Gaps()); got != want {
 			t.Errorf("%s: %s, want %s", d.Outcome, got, want)
 		}
 	}

@@ -7,9 +7,11 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/report/headline"
+	"github.com/spate-load/spate/report/tables"
 )
 
 // sections returns what people read of a comparison, a section for each side. all also has metrics that do not differ.
@@ -91,16 +93,13 @@ func groups[T any](list []T, title func(*T) string) iter.Seq2[string, []T] {
 }
 
 // gridOf is the title of the table that a stage is in. answerGrid is that of an answer.
-func gridOf(s *compare.Stage) string { return grid(s.Target, s.Workload) }
+func gridOf(s *compare.Stage) string { return joined(s.Target, s.Workload) }
 
-func answerGrid(a *compare.Answer) string { return grid(a.Target, a.Workload) }
+func answerGrid(a *compare.Answer) string { return joined(a.Target, a.Workload) }
 
-// grid is the title of a table of a target and a workload. The target may be empty.
-func grid(target, workload string) string {
-	if target == "" {
-		return words.Printable(workload)
-	}
-	return words.Printable(target) + ", " + words.Printable(workload)
+// joined is those parts of a name that are not empty.
+func joined(parts ...string) string {
+	return words.Printable(strings.Join(lists.Where(parts, func(s string) bool { return s != "" }), ", "))
 }
 
 // loadName names a stage within its table.
@@ -158,23 +157,18 @@ func foundAt(a *compare.Answer, runs []compare.Found) string {
 	return words + " req/s"
 }
 
-// marks returns what a reader must know of answers and stages.
-func marks(a *compare.Against) []string {
-	return append(marked(a.Answers, AnswerTitle, answerMarks), marked(a.Stages, StageName, stageMarks)...)
-}
-
-// stageTable has a row for each stage, with the changes of tableMetrics. name names a stage in it.
+// stageTable has a row for each stage, with the changes of some metrics. name names a stage in it.
 func stageTable(stages []compare.Stage, head string, name func(*compare.Stage) string) *table.Table {
-	t := table.New(table.Words(head))
-	for _, metric := range tableMetrics {
-		t.Columns = append(t.Columns, table.Column{Header: compare.TitleOf(metric) + "  "}) // as wide as the marks
+	t := table.New(table.Words(head), tables.ColumnsOf("changes"))
+	for i := range t.Columns[1:] {
+		t.Columns[1+i].Header += "  " // as wide as the marks
 	}
 	for i := range stages {
 		s := &stages[i]
 		row := t.Add(name(s))
 		row.Mark = strings.Join(s.Marks, ", ")
-		for _, metric := range tableMetrics {
-			row.Cells = append(row.Cells, cell(s.Difference(metric)))
+		for _, c := range t.Columns[1:] {
+			row.Cells = append(row.Cells, cell(s.Difference(c.Key)))
 		}
 	}
 	return t
@@ -187,7 +181,7 @@ func answerTable(answers []compare.Answer, name func(*compare.Answer) string) *t
 	for i := range answers {
 		a := &answers[i]
 		d := &a.Difference
-		row := t.Add(name(a), "", interval(d), chanceOf(d), value(d, d.Baseline), foundAt(a, a.BaselineRuns),
+		row := t.Add(name(a), "", interval(d), probability(d.PAdjusted), value(d, d.Baseline), foundAt(a, a.BaselineRuns),
 			value(d, d.Value), foundAt(a, a.Runs), outcome(d))
 		row.Mark, row.Cells[1] = strings.Join(a.Marks, ", "), cell(d)
 	}
@@ -201,9 +195,9 @@ func numberTable(a *compare.Against, all bool) *table.Table {
 	for i := range a.Stages {
 		s := &a.Stages[i]
 		for j := range s.Metrics {
-			if d := &s.Metrics[j]; all || called(d) {
-				row := t.Add(StageName(s), compare.TitleOf(d.Metric), change(d, d.Change), interval(d), chanceOf(d),
-					value(d, d.Baseline), value(d, d.Value), outcome(d))
+			if d := &s.Metrics[j]; all || d.Outcome == compare.Worse || d.Outcome == compare.Better {
+				row := t.Add(StageName(s), compare.TitleOf(d.Metric), change(d, d.Change), interval(d),
+					probability(d.PAdjusted), value(d, d.Baseline), value(d, d.Value), outcome(d))
 				row.Cells[2].Class = string(d.Outcome)
 			}
 		}
@@ -224,11 +218,6 @@ func cell(d *compare.Difference) table.Cell {
 	return c
 }
 
-// called reports whether a number is worse or better.
-func called(d *compare.Difference) bool {
-	return d.Outcome == compare.Worse || d.Outcome == compare.Better
-}
-
 // outcome is an outcome with its reason.
 func outcome(d *compare.Difference) string {
 	if d.Why == "" {
@@ -243,12 +232,4 @@ func interval(d *compare.Difference) string {
 		return "n/a"
 	}
 	return change(d, d.Low) + " to " + change(d, d.High)
-}
-
-// chanceOf formats the probability that chance makes a difference.
-func chanceOf(d *compare.Difference) string {
-	if d.PAdjusted == nil {
-		return "n/a"
-	}
-	return probability(*d.PAdjusted)
 }

@@ -134,25 +134,23 @@ func tally(a *compare.Against) string {
 	return strings.TrimSpace("of " + words.Count(uint64(total), "number") + " " + outcomeWords(counts))
 }
 
-// mainMetrics are the numbers whose changes are told, each with its title.
+// mainMetrics are the numbers whose changes are told, each with its title. Those from the fourth on are for answers in
+// one piece.
 var mainMetrics = [][2]string{{"output tok/s", "output_token_throughput"}, {"mean TTFT", "ttft_ms.mean"},
-	{"mean TPOT", "tpot_ms.mean"}}
+	{"mean TPOT", "tpot_ms.mean"}, {"req/s", "request_throughput"}, {"mean E2E", "e2e_ms.mean"}}
 
 // changes says how the main numbers change over the loads of a side, with the outcomes of each.
 func changes(a *compare.Against) string {
 	var parts []string
-	add := func(title, metric string) {
-		if m := movedBy(a, metric); m != nil {
-			parts = append(parts, fmt.Sprintf("%s %s (%s)", title, span(m.low, m.high), outcomeWords(m.outcomes)))
+	for i, of := range mainMetrics {
+		if i == 3 && len(parts) > 1 {
+			break
+		} else if i == 3 { // answers in one piece
+			parts = nil
 		}
-	}
-	for _, m := range mainMetrics {
-		add(m[0], m[1])
-	}
-	if len(parts) < 2 { // answers in one piece
-		parts = nil
-		add("req/s", "request_throughput")
-		add("mean E2E", "e2e_ms.mean")
+		if m := movedBy(a, of[1]); m != nil {
+			parts = append(parts, fmt.Sprintf("%s %s (%s)", of[0], span(m.low, m.high), outcomeWords(m.outcomes)))
+		}
 	}
 	for i := range a.Answers {
 		if d := &a.Answers[i].Difference; d.Change != nil {

@@ -16,7 +16,7 @@ import (
 // Frontiers returns a table of throughput against latency: for each frontier a row for each of its stages, by load. The
 // table has no rows if the run has no frontiers.
 func Frontiers(r *results.Result) *table.Table {
-	t := &table.Table{Columns: columnsOf("frontiers")}
+	t := &table.Table{Columns: ColumnsOf("frontiers")}
 	for _, f := range r.Run.SeriesOf(loadpoint.Frontier) {
 		for _, p := range f.Points {
 			t.Rows = append(t.Rows, frontierRow(r, f, p))
@@ -85,7 +85,7 @@ func Searches(r *results.Result, baseline string) (*table.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	columns := columnsOf("searches")
+	columns := ColumnsOf("searches")
 	for _, c := range targetColumns(r)[len(stageColumns("", "")):][:throughputs] {
 		if c.Header != "" {
 			c.Header += " there"
@@ -115,7 +115,7 @@ func Searches(r *results.Result, baseline string) (*table.Table, error) {
 // Choices returns a table of choices between targets: for each a row for each target, the best first. The table has no
 // rows if the run has none.
 func Choices(r *results.Result) *table.Table {
-	t := &table.Table{Columns: columnsOf("choices")}
+	t := &table.Table{Columns: ColumnsOf("choices")}
 	for _, s := range r.Run.SeriesOf(loadpoint.Choice) {
 		for _, v := range s.Rivals {
 			row := table.Row{Heading: words.Printable(s.Workload + ": the best target by " + strings.ReplaceAll(s.Best, "_", " ")),

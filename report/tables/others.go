@@ -2,7 +2,6 @@ package tables
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
@@ -12,10 +11,10 @@ import (
 // VLLM returns a table with a row for each stage: the columns of vLLM's "Serving Benchmark Result", by its definitions,
 // as published comparisons put them side by side.
 func VLLM(r *results.Result) *table.Table {
-	columns := columnsOf("vllm")
+	columns := ColumnsOf("vllm")
 	t := &table.Table{Columns: slices.Concat(stageColumns("Load", "Backend/Setting"), columns)}
 	for _, s := range slices.Concat(sameLoads(r)...) {
-		t.Rows = append(t.Rows, marked(t.Columns, s, newRow(s, s.Workload, cellsOf(s, columns)...), numberOf))
+		t.Rows = append(t.Rows, marked(t.Columns, s, newRow(s, s.Workload, cellsOf(s, columns)...), ""))
 	}
 	return explained(t)
 }
@@ -25,28 +24,13 @@ func VLLM(r *results.Result) *table.Table {
 // times of frames with text, weights its ITL and TPOT by tokens, and counts failed requests in throughputs. Where that
 // needs a distribution that results.json does not have, the number is not known.
 func GuideLLM(r *results.Result) *table.Table {
-	t := &table.Table{Columns: slices.Concat(stageColumns("Strategy", ""), columnsOf("guidellm"))}
+	t := &table.Table{Columns: slices.Concat(stageColumns("Strategy", ""), ColumnsOf("guidellm"))}
 	for i := range r.Stages {
 		s := &r.Stages[i]
 		values := slices.Concat(guideTokenValues(s), guideLatencyValues(s), guideThroughputValues(s))
-		row := newRow(s, s.Target+", "+s.Workload, numbers(values)...)
-		t.Rows = append(t.Rows, marked(t.Columns, s, row, guideNumber))
+		t.Rows = append(t.Rows, marked(t.Columns, s, newRow(s, s.Target+", "+s.Workload, numbers(values)...), ""))
 	}
 	return explained(t)
-}
-
-// guideSources are the names in results.json of what GuideLLM's numbers follow from.
-var guideSources = map[string]string{
-	"ttft_ms": "ttft_ms", "ttfot_ms": "ttft_ms", "itl_ms": "tpot_ms", "tpot_ms": "e2e_ms",
-	"requests_per_second": "request_throughput", "input_tokens_per_second": "request_throughput",
-	"output_tokens_per_second": "output_token_throughput", "tokens_per_second": "total_token_throughput",
-}
-
-// guideNumber returns the name in results.json of the number that a column follows from: "ttft_ms.p50" of
-// "ttft_ms_mdn".
-func guideNumber(key string) string {
-	at := strings.LastIndexByte(key, '_')
-	return guideSources[key[:max(0, at)]] + "." + strings.Replace(key[at+1:], "mdn", "p50", 1)
 }
 
 // guideTokenValues returns the numbers of tokens, in the order of columns.txt.
@@ -118,13 +102,13 @@ func guideThroughputValues(s *results.StageResult) []*float64 {
 // classes in aiperf/metrics/types). Where AIPerf needs a distribution that results.json does not have, the number is
 // not known. AIPerf takes the times of frames with text; a first token without text makes its TTFT unknown.
 func AIPerf(r *results.Result) *table.Table {
-	t := &table.Table{Columns: slices.Concat(stageColumns("", ""), columnsOf("aiperf"))}
+	t := &table.Table{Columns: slices.Concat(stageColumns("", ""), ColumnsOf("aiperf"))}
 	for i := range r.Stages {
 		s := &r.Stages[i]
 		for _, m := range aiperfRows(s) {
 			row := newRow(s, stageName(s), slices.Concat([]table.Cell{word(m.name)}, numbers(m.values[:]))...)
 			row.Mark = "" // the heading has it, once for all rows
-			t.Rows = append(t.Rows, marked(t.Columns, s, row, m.number))
+			t.Rows = append(t.Rows, marked(t.Columns, s, row, m.of+"."))
 		}
 	}
 	return explained(t)
@@ -138,11 +122,6 @@ type aiperfRow struct {
 
 // aiperfValues are avg, min, max, p99, p90, p50 and std.
 type aiperfValues [7]*float64
-
-// number returns the name in results.json of the number that a column follows from.
-func (m aiperfRow) number(key string) string {
-	return m.of + "." + strings.Replace(key, "avg", "mean", 1)
-}
 
 // spread returns the values of a metric that has a distribution.
 func spread(d *histogram.Summary) aiperfValues {

@@ -10,11 +10,11 @@ import (
 
 // Stages returns a table with a row for each stage, and its main numbers.
 func Stages(r *results.Result) *table.Table {
-	columns := slices.Concat(columnsOf("stages"), columnsOf("latencies"))
+	columns := slices.Concat(ColumnsOf("stages"), ColumnsOf("latencies"))
 	t := &table.Table{Columns: slices.Concat(stageColumns("Load", "Target"), columns)}
 	for i := range r.Stages {
 		s := &r.Stages[i]
-		t.Rows = append(t.Rows, marked(t.Columns, s, newRow(s, s.Workload, cellsOf(s, columns)...), numberOf))
+		t.Rows = append(t.Rows, marked(t.Columns, s, newRow(s, s.Workload, cellsOf(s, columns)...), ""))
 	}
 	return explained(t)
 }
@@ -22,7 +22,7 @@ func Stages(r *results.Result) *table.Table {
 // Parts returns a table with a row for each part of the mixture of each stage, and its main numbers. The table has no
 // rows if the run has no mixtures.
 func Parts(r *results.Result) *table.Table {
-	own, latencies, asked := columnsOf("parts"), columnsOf("latencies"), columnsOf("asked")
+	own, latencies, asked := ColumnsOf("parts"), ColumnsOf("latencies"), ColumnsOf("asked")
 	t := &table.Table{Columns: slices.Concat(stageColumns("Load", "Target"),
 		[]table.Column{{Key: "part", Header: "Part", Label: true, Words: true}}, own, latencies, asked)}
 	for _, s := range slices.Concat(sameLoads(r)...) {

@@ -26,8 +26,8 @@ var word, number = table.Word, table.Number
 //go:embed columns.txt
 var columnsText string
 
-// columnsOf returns the columns of a section of columns.txt, which says what its lines mean.
-func columnsOf(section string) (columns []table.Column) {
+// ColumnsOf returns the columns of a section of columns.txt, which says what its lines mean.
+func ColumnsOf(section string) (columns []table.Column) {
 	_, text, _ := strings.Cut(columnsText, "\n["+section)
 	_, text, _ = strings.Cut(text, "]\n")
 	text, _, _ = strings.Cut(text, "\n[")
@@ -112,12 +112,15 @@ func numbers(values []*float64) (cells []table.Cell) {
 	return cells
 }
 
-// marked marks the numbers of a stage's row that are doubtful. of returns the name in results.json of the number that a
-// column, given by its key, follows from.
-func marked(columns []table.Column, s *results.StageResult, row table.Row, of func(key string) string) table.Row {
+// asOurs are our names for vLLM's numbers in results.json, which are doubtful if ours are.
+var asOurs = strings.NewReplacer("vllm.", "", ".median", ".p50")
+
+// marked marks the numbers of a stage's row that are doubtful, by the fields of their columns. before is what stands
+// before these in results.json.
+func marked(columns []table.Column, s *results.StageResult, row table.Row, before string) table.Row {
 	for i := range row.Cells {
 		if c := &row.Cells[i]; c.Number != nil && columns[i].Key != "stage" {
-			c.Mark = s.Mark(of(columns[i].Key))
+			c.Mark = s.Mark(before + asOurs.Replace(columns[i].Field))
 		}
 	}
 	return row

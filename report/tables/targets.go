@@ -29,7 +29,12 @@ func Targets(r *results.Result, baseline string) (*table.Table, error) {
 	t := &table.Table{Columns: targetColumns(r), Notes: targetNotes(r, name, " under the same load")}
 	for _, group := range sameLoads(r) {
 		rows := together(r, group)
-		base := baseRow(rows, name)
+		var base *targetRow // nil: there is none, or it is not believable
+		for i := range rows {
+			if rows[i].Target == name && rows[i].Believable() {
+				base = &rows[i]
+			}
+		}
 		for i := range rows {
 			s := &rows[i]
 			turns := s.turns(base)
@@ -42,7 +47,7 @@ func Targets(r *results.Result, baseline string) (*table.Table, error) {
 			if len(s.of) > 1 {
 				row.Cells[0] = table.Cell{} // repeats are several stages
 			}
-			t.Rows = append(t.Rows, marked(t.Columns, s.StageResult, row, numberOf))
+			t.Rows = append(t.Rows, marked(t.Columns, s.StageResult, row, ""))
 			if drift != "" {
 				t.Notes = append(t.Notes, words.Printable(drift))
 			}
@@ -53,16 +58,6 @@ func Targets(r *results.Result, baseline string) (*table.Table, error) {
 			"difference between them")
 	}
 	return explained(t), nil
-}
-
-// baseRow returns the row of the baseline among those of one load. Nil: there is none, or it is not believable.
-func baseRow(rows []targetRow, baseline string) (base *targetRow) {
-	for i := range rows {
-		if rows[i].Target == baseline && rows[i].Believable() {
-			base = &rows[i]
-		}
-	}
-	return base
 }
 
 // numbers returns the cells of a row's numbers, with ratios to the baseline's row. base may be nil.
@@ -148,7 +143,7 @@ func Economy(r *results.Result, s *results.StageResult) map[string]*float64 {
 
 // targetValues are the columns of the table's numbers, found by results.StageResult.Number: rows of repeats have what
 // results.Repeats.Stage sets.
-var targetValues = columnsOf("targets")
+var targetValues = ColumnsOf("targets")
 
 // targetColumns returns the columns of the table. Those of GPUs and costs are for people only if a target has them.
 func targetColumns(r *results.Result) []table.Column {

@@ -57,16 +57,16 @@ func (s *targetRow) turns(base *targetRow) *chance.Turns {
 	return nil
 }
 
-// logarithms returns those of a number of the stages of both rows. ok is false if one is not known.
-func (s *targetRow) logarithms(base *targetRow, of func(*results.StageResult) *float64) (values []float64, ok bool) {
+// logarithms returns those of a number of the stages of both rows. It returns nil if one is not known.
+func (s *targetRow) logarithms(base *targetRow, of func(*results.StageResult) *float64) (values []float64) {
 	for _, stage := range slices.Concat(base.of, s.of) {
 		v := of(stage)
 		if v == nil || *v <= 0 {
-			return nil, false
+			return nil
 		}
 		values = append(values, math.Log(*v))
 	}
-	return values, true
+	return values
 }
 
 // ratio returns the ratio of the number at a place in targetValues to the baseline's. With turns it is without what
@@ -77,7 +77,7 @@ func (s *targetRow) ratio(r *results.Result, base *targetRow, turns *chance.Turn
 	if turns == nil || rows == nil {
 		return rows
 	}
-	if values, ok := s.logarithms(base, of); ok {
+	if values := s.logarithms(base, of); values != nil {
 		*rows *= math.Exp(floats.Dot(turns.Difference, values) - floats.Dot(turns.Raw, values))
 	}
 	return rows
@@ -90,12 +90,12 @@ func (s *targetRow) drift(base *targetRow, turns *chance.Turns) string {
 		return ""
 	}
 	what := "TPOT"
-	values, ok := s.logarithms(base, func(r *results.StageResult) *float64 { return mean(r.TPOT) })
-	if !ok {
-		what = "E2E"
-		if values, ok = s.logarithms(base, func(r *results.StageResult) *float64 { return mean(r.E2E) }); !ok {
-			return ""
-		}
+	values := s.logarithms(base, func(r *results.StageResult) *float64 { return mean(r.TPOT) })
+	if values == nil {
+		what, values = "E2E", s.logarithms(base, func(r *results.StageResult) *float64 { return mean(r.E2E) })
+	}
+	if values == nil {
+		return ""
 	}
 	drift := floats.Dot(turns.Drift, values)
 	if math.Abs(drift) <= turns.Between(values, turns.Drift).Margin(0.95) {
