@@ -99,14 +99,6 @@ func startWords(startError, uncertainty *float64) string {
 	return fmt.Sprintf("%.2f ms %s ± %s ms", math.Abs(*startError), side, fixed(uncertainty))
 }
 
-// times returns how often something happened, in words.
-func times(n uint32) string {
-	if n == 1 {
-		return "once"
-	}
-	return fmt.Sprintf("%d times", n)
-}
-
 // severalRegions reports whether a stage had agents in more than one region. If not, a table by region would only
 // repeat everything.
 func severalRegions(stages []results.StageResult) bool {

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/table"
-	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/report/tables"
 )
 
@@ -42,8 +40,8 @@ func detailsOf(r *results.Result) ([]table.Section, error) {
 		seriesSection("Throughput against latency", tables.Frontiers(r)), targets, of("Parts of mixtures"),
 		trustSection(r.Stages), of("Requests"), of("Rates of open loops"), of("First text, reasoning and answers"),
 		of("Images"), of("How answers ended"), of("Tool calls and answers in a form"), of("Sessions"), of("Turns of sessions"),
-		of("Errors"), of("Sequence lengths"), preparationsSection(r.Stages), of("Regions"), pathsSection(r),
-		accountsSection(r.Stages), serversSection(r.Stages), of("Inside the engines"), of("GPUs"), of("Start"),
+		of("Errors"), of("Sequence lengths"), of("Targets and prompts"), of("Regions"), pathsSection(r),
+		of("Client minus server"), of("Servers: their metrics"), of("Inside the engines"), of("GPUs"), of("Start"),
 		table.NewSection("Agents", table.Block{Table: Agents(r)}),
 	}, errors.Join(err, err2)
 }
@@ -78,29 +76,11 @@ func seriesSection(title string, t *table.Table) table.Section {
 // writeHead writes the answer, which run it is, and before that whether the result is partial, and by how much the run
 // compressed time. Nil: the run was not a simulation.
 func writeHead(b *strings.Builder, r *results.Result, compression *float64) {
-	run := r.Run
-	fmt.Fprintf(b, "# Run %s\n\n", run.ID)
-	for _, line := range r.Headline.Lines() {
-		fmt.Fprintf(b, "%s\n\n", table.Escape(line))
+	err := sectionTemplates.ExecuteTemplate(b, "head", map[string]any{"Run": r.Run, "Answer": r.Headline.Lines(),
+		"Compression": compression})
+	if err != nil {
+		panic("report: the template does not fit: " + err.Error())
 	}
-	if !run.Complete {
-		b.WriteString("> **PARTIAL RESULT.** Something is missing:\n>\n")
-		for _, reason := range run.Missing {
-			fmt.Fprintf(b, "> - %s\n", table.Escape(reason))
-		}
-		b.WriteByte('\n')
-	}
-	if k := compression; k != nil {
-		fmt.Fprintf(b, "> **%s**\n\n", compressed(*k))
-	}
-	fmt.Fprintf(b, "- Plan: %s, seed %s\n", table.Escape(text(run.Plan)), whole(run.Seed))
-	fmt.Fprintf(b, "- Start: %s, end: %s\n", text(run.BeginTime), text(run.EndTime))
-	fmt.Fprintf(b, "- Outcome: %s\n", table.Escape(text(run.Outcome)))
-	fmt.Fprintf(b, "- Stages planned: %d, agents: %d\n", run.StagesPlanned, len(run.Agents))
-	if run.Restarts > 0 {
-		fmt.Fprintf(b, "- The coordinator was restarted during the run: %s\n", times(run.Restarts))
-	}
-	fmt.Fprintf(b, "- Version: %s\n", cmp.Or(run.Version, unknown))
 }
 
 // gridSections returns the tables of numbers, each of one target and workload.
@@ -140,38 +120,4 @@ func (g *grid) section() table.Section {
 // stageName returns the name of a stage in tables. People count stages from 1, as messages do.
 func stageName(s results.StageResult) string {
 	return fmt.Sprintf("%d: %s, %s, %s", s.Index+1, s.Target, s.Workload, s.Load)
-}
-
-// preparationsSection returns what was found out about each target before load was sent. Equal findings of several
-// stages, and equal notes, appear once.
-func preparationsSection(stages []results.StageResult) table.Section {
-	var rows [][]string
-	var notes []string
-	for _, s := range stages {
-		for _, p := range s.Preparations {
-			row := []string{
-				s.Target, s.Workload, cmp.Or(p.Server, unknown), p.Lengths, whole(p.TemplateTokens), exactness(p),
-				tables.Yes(p.RunningUsage), whole(p.MaxModelTokens), fmt.Sprint(p.Requests),
-			}
-			if !slices.ContainsFunc(rows, func(other []string) bool { return slices.Equal(other, row) }) {
-				rows = append(rows, row)
-			}
-			for _, note := range p.Notes {
-				notes = words.AppendOnce(notes, s.Target+": "+note)
-			}
-		}
-	}
-	return table.NewSection("Targets and prompts", table.Texts([]string{
-		"Target", "Workload", "Server", "Prompt lengths by", "Template tokens", "Exact output asked", "Running usage",
-		"Model's limit (tokens)", "Preparation requests",
-	}, rows), table.List(notes))
-}
-
-// exactness returns whether requests asked for outputs of exact length, and how it was found out whether the server
-// supports that.
-func exactness(p results.Preparation) string {
-	if p.ExactOutputBy == nil {
-		return tables.Yes(p.ExactOutput)
-	}
-	return fmt.Sprintf("%s (%s)", tables.Yes(p.ExactOutput), *p.ExactOutputBy)
 }

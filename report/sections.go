@@ -13,6 +13,8 @@ import (
 	"github.com/spate-load/spate/aggregate/servermetrics"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/table"
+	"github.com/spate-load/spate/internal/words"
+	"github.com/spate-load/spate/report/tables"
 )
 
 var (
@@ -22,8 +24,11 @@ var (
 		"name": partName, "fixed": fixed, "percent": fixedPercent, "text": text, "times": meanAndP99, "counted": counted,
 		"mean": mean, "median": median, "significant": significant, "quotient": quotient, "good": percent,
 		"numbers": partCells, "gpus": gpuCells, "tiers": tierWords, "several": severalRegions, "varied": varied,
-		"list": func(values ...any) []any { return values },
-		"gib":  func(bytes float64) string { return fmt.Sprintf("%.3f", bytes/(1<<30)) },
+		"yes": tables.Yes, "gauges": hasGauges, "escape": table.Escape, "whole": whole[uint64], "compressed": compressed,
+		"quantile": func(q *servermetrics.ServerQuantile) string { return quantileCell(q, significant) },
+		"bucket":   func(q *servermetrics.ServerQuantile) string { return quantileCell(q, fixed) },
+		"list":     func(values ...any) []any { return values },
+		"gib":      func(bytes float64) string { return fmt.Sprintf("%.3f", bytes/(1<<30)) },
 		"rest": func(share *float64) *float64 {
 			if share == nil {
 				return nil
@@ -36,39 +41,40 @@ var (
 // sectionWriter takes what a template of sections.tmpl says of stages. Its methods print nothing.
 type sectionWriter struct {
 	Stages  []results.StageResult
-	about   string
+	blocks  []table.Block
 	headers []string // of the table in progress
 	rows    [][]string
-	row     []string // in progress
-	tables  []table.Block
+	known   map[string]bool // rows
+	row     []string        // in progress
+	items   []string        // of the list in progress
 	notes   []string
 }
 
 // section returns the section of a title, which is empty if there are no rows.
 func section(title string, stages []results.StageResult) table.Section {
-	w := &sectionWriter{Stages: stages}
+	w := &sectionWriter{Stages: stages, known: map[string]bool{}}
 	if err := sectionTemplates.ExecuteTemplate(io.Discard, title, w); err != nil {
 		panic("report: the template does not fit: " + err.Error())
 	}
 	w.Head()
-	if w.tables == nil {
+	s := table.NewSection(title, append(w.blocks, table.Notes(w.notes)...)...)
+	if !slices.ContainsFunc(s.Blocks, func(b table.Block) bool { return b.Heading+b.Text == "" }) {
 		return table.Section{}
 	}
-	return table.NewSection(title, slices.Concat([]table.Block{table.Text("%s", w.about)}, w.tables, table.Notes(w.notes))...)
+	return s
 }
 
-// About sets the text before the tables.
-func (w *sectionWriter) About(text string) string {
-	w.about = text
+// About adds a text, which may have a heading.
+func (w *sectionWriter) About(text string, heading ...string) string {
+	w.Head()
+	w.blocks = append(w.blocks, table.Block{Heading: strings.Join(heading, "")}, table.Text("%s", text))
 	return ""
 }
 
-// Head begins a table, and ends the one in progress.
+// Head begins a table, and ends the table or list in progress.
 func (w *sectionWriter) Head(headers ...string) string {
-	if w.rows != nil {
-		w.tables = append(w.tables, table.Texts(w.headers, w.rows))
-	}
-	w.headers, w.rows = headers, nil
+	w.blocks = append(w.blocks, table.Texts(w.headers, w.rows), table.List(w.items))
+	w.headers, w.rows, w.items = headers, nil, nil
 	return ""
 }
 
@@ -84,10 +90,19 @@ func (w *sectionWriter) Cells(cells ...any) string {
 	return ""
 }
 
-// Row adds cells to the row in progress and ends it.
+// Row adds cells to the row in progress and ends it. A row that is there already is not added.
 func (w *sectionWriter) Row(cells ...any) string {
 	w.Cells(cells...)
-	w.rows, w.row = append(w.rows, w.row), nil
+	if key := strings.Join(w.row, "\x00"); !w.known[key] {
+		w.rows, w.known[key] = append(w.rows, w.row), true
+	}
+	w.row = nil
+	return ""
+}
+
+// Item adds an item to the list after the table, if it is not there already.
+func (w *sectionWriter) Item(text string) string {
+	w.items = words.AppendOnce(w.items, text)
 	return ""
 }
 

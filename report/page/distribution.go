@@ -15,9 +15,8 @@ type distributions struct {
 	Hints  []string
 	Curves []figure
 	// Heat is the heat map of gaps between tokens. Nil: there were no gaps.
-	Heat       *figure
-	HeatLegend []legend
-	Rows       []Row
+	Heat *figure
+	Rows []Row
 	// Streams reports whether the table of percentiles has those that only streams have.
 	Streams bool
 }
@@ -33,10 +32,6 @@ func distributionsOf(g Group, curves bool) *distributions {
 		if f := curvesOf(g, i, l); curves && f != nil {
 			d.Curves = append(d.Curves, *f)
 		}
-	}
-	for i, words := range heatWords {
-		swatch := chart.Style{Number: i, Of: len(heatWords)}.Square()
-		d.HeatLegend = append(d.HeatLegend, legend{Swatch: swatch, Name: words})
 	}
 	if len(d.Curves) == 0 && d.Heat == nil {
 		return nil

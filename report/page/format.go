@@ -19,7 +19,7 @@ const unknown = table.Unknown
 var functions = template.FuncMap{
 	"num": num, "p50": p50, "p99": p99, "mean": mean, "when": when, "took": took, "text": text, "doubt": doubtOf,
 	"marks": marksOf, "mark": markOf, "few": fewOf, "share": share, "latencies": summaries, "anchor": anchor,
-	"linked": words.Linked,
+	"linked": words.Linked, "heatWords": func() []string { return heatWords },
 }
 
 // anchor returns the ID of a section by its title.

@@ -1,7 +1,7 @@
 package chart
 
 import (
-	"math"
+	"cmp"
 	"slices"
 	"strconv"
 )
@@ -88,10 +88,7 @@ func (h Heat) draw(f frame) {
 	rectangles := make([][]Cell, len(h.Limits)+1)
 	cells := slices.Clone(h.Cells)
 	slices.SortStableFunc(cells, func(a, b Cell) int {
-		if a.Y0 != b.Y0 {
-			return int(math.Copysign(1, a.Y0-b.Y0))
-		}
-		return int(math.Copysign(1, a.X0-b.X0))
+		return cmp.Or(cmp.Compare(a.Y0, b.Y0), cmp.Compare(a.X0, b.X0))
 	})
 	for i := 0; i < len(cells); i++ {
 		c := cells[i]

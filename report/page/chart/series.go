@@ -92,19 +92,8 @@ func (s Style) Swatch() template.HTML {
 	if to.stroke(s.line(), place{1, 6}, place{27, 6}); s.Of == 0 {
 		s.marker(to, place{14, 6}, Sound)
 	}
-	return swatch(to)
-}
-
-// Square returns the colour as a small svg element for a legend, without an accessible name.
-func (s Style) Square() template.HTML {
-	to := &canvas{}
-	to.fill(s.ink(), place{8, 0}, place{20, 0}, place{20, 12}, place{8, 12})
-	return swatch(to)
-}
-
-func swatch(of *canvas) template.HTML {
 	return template.HTML(`<svg class="swatch" viewBox="0 0 28 12" aria-hidden="true" focusable="false">` + //nolint:gosec // it has no text
-		of.String() + "</svg>")
+		to.String() + "</svg>")
 }
 
 // series draws a series.
