@@ -134,9 +134,15 @@ const (
 	CanaryTasks Counter = 63
 	// CanaryTasksRight: Those of `canary_tasks` that were answered right.
 	CanaryTasksRight Counter = 64
+	// CanaryWordsAlike: Words of the differing answers to canaries before their first difference from those of the quiet server.
+	CanaryWordsAlike Counter = 65
+	// GarbledAnswers: Completed requests whose text has replacement characters, or one token over and over.
+	GarbledAnswers Counter = 66
+	// EmptyAnswers: Completed requests with output tokens, and no text and no tool call.
+	EmptyAnswers Counter = 67
 
 	// CounterCount is one more than the highest counter, so that a counter is an index of Counts.
-	CounterCount = 65
+	CounterCount = 68
 )
 
 // counterTable is the catalogue of counters.
@@ -205,6 +211,9 @@ var counterTable = [CounterCount - 1]counter{
 	{"canaries_failed", "requests", "Canaries that failed or were cancelled", false},
 	{"canary_tasks", "requests", "Those of `canaries` that are tasks", false},
 	{"canary_tasks_right", "requests", "Those of `canary_tasks` that were answered right", false},
+	{"canary_words_alike", "words", "Words of the differing answers to canaries before their first difference from those of the quiet server", false},
+	{"garbled_answers", "requests", "Completed requests whose text has replacement characters, or one token over and over", true},
+	{"empty_answers", "requests", "Completed requests with output tokens, and no text and no tool call", true},
 }
 
 // metrics is the catalogue of metrics, in the order of the protocol.

@@ -227,6 +227,7 @@ type requestRow struct {
 	HeldNs          *int64  `json:"held_ns" parquet:"held_ns,optional"`
 	ToolCalls       *uint64 `json:"tool_calls" parquet:"tool_calls,optional"`
 	ValidToolCalls  *uint64 `json:"valid_tool_calls" parquet:"valid_tool_calls,optional"`
+	Garbled         bool    `json:"garbled" parquet:"garbled"`
 	ValidAnswer     *bool   `json:"valid_answer" parquet:"valid_answer,optional"`
 	Texts           *uint32 `json:"texts" parquet:"texts,optional"`
 }

@@ -152,9 +152,12 @@ type Answer struct {
 	End clock.Instant
 	// Failed: there is no answer. Differs: the answer is not that of the quiet endpoint.
 	Failed, Differs bool
+	// Alike is how many words of an answer that differs are those of the quiet endpoint.
+	Alike uint64
 	// Task: there is a right answer. Right: this is it.
 	Task, Right bool
 
+	text string
 	hash uint64 // of the text; 0: it has none
 	err  error
 }
@@ -169,11 +172,22 @@ func (c *Canaries) Ask(ctx context.Context, client asker, endpoint, number int, 
 	if o.Err != nil {
 		a.err = o.Err
 	}
-	if text := answerText(o.Answer); text != "" && !a.Failed {
-		a.hash, a.Right = draw.Hash(text), a.Task && one.isRight(text)
+	if a.text = answerText(o.Answer); a.text != "" && !a.Failed {
+		a.hash, a.Right = draw.Hash(a.text), a.Task && one.isRight(a.text)
 	}
-	a.Differs = endpoint < len(c.quiet) && a.hash != c.quiet[endpoint].GetHashes()[number]
+	if a.Differs = endpoint < len(c.quiet) && a.hash != c.quiet[endpoint].GetHashes()[number]; a.Differs {
+		a.Alike = alike(a.text, c.quiet[endpoint].GetTexts()[number])
+	}
 	return a
+}
+
+// alike returns how many words two texts begin with alike.
+func alike(a, b string) (n uint64) {
+	ours, theirs := strings.Fields(a), strings.Fields(b)
+	for n < uint64(min(len(ours), len(theirs))) && ours[n] == theirs[n] {
+		n++
+	}
+	return n
 }
 
 // askQuiet asks the target's endpoints the canaries before the load, and adds to what is found what they answered.
@@ -234,13 +248,15 @@ func (c *Canaries) askEndpoint(
 	}
 	all, count := &spatev1.QuietAnswers{}, &spatev1.QuietCount{}
 	for _, of := range answers {
-		all.Hashes = append(all.Hashes, countQuiet(of, count))
+		most, text := countQuiet(of, count)
+		all.Hashes, all.Texts = append(all.Hashes, most), append(all.Texts, text)
 	}
 	return all, count, cmp.Or(answers[0][0].err, errNoText)
 }
 
-// countQuiet counts the answers to one canary, and returns the hash of most of them. 0: that is not clear.
-func countQuiet(answers []Answer, count *spatev1.QuietCount) (most uint64) {
+// countQuiet counts the answers to one canary, and returns the hash of most of them and their text. 0: that is not
+// clear.
+func countQuiet(answers []Answer, count *spatev1.QuietCount) (most uint64, text string) {
 	alike, asked := map[uint64]int{}, 0
 	for _, a := range answers {
 		if a.hash == 0 {
@@ -248,7 +264,7 @@ func countQuiet(answers []Answer, count *spatev1.QuietCount) (most uint64) {
 		}
 		asked++
 		if alike[a.hash]++; alike[a.hash] > alike[most] {
-			most = a.hash
+			most, text = a.hash, a.text
 		}
 		if a.Task {
 			count.Tasks++
@@ -260,7 +276,7 @@ func countQuiet(answers []Answer, count *spatev1.QuietCount) (most uint64) {
 	differing := asked - alike[most]
 	count.Asked, count.Differing = count.Asked+uint64(asked), count.Differing+uint64(differing)
 	if asked < 2 || float64(differing) > unclear*float64(asked) {
-		return 0
+		return 0, ""
 	}
-	return most
+	return most, text
 }

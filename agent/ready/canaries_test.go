@@ -182,3 +182,13 @@ func TestASlowServerIsAskedAllCanaries(t *testing.T) {
 		}
 	})
 }
+
+func TestAlike(t *testing.T) {
+	for texts, want := range map[[2]string]uint64{
+		{"a b c", "a b d"}: 2, {"", "a"}: 0, {"a b", "a b c"}: 2, {"x", "a"}: 0,
+	} {
+		if got := alike(texts[0], texts[1]); got != want {
+			t.Errorf("%q: %d, want %d", texts, got, want)
+		}
+	}
+}

@@ -200,6 +200,8 @@ func (s *Shard) tokens(c *cell, q *Request, o *stream.Observation) {
 func (s *Shard) output(c *cell, o *stream.Observation) {
 	s.count(c, measure.TokenFrames, o.TokenFrames)
 	s.count(c, measure.TextBytes, o.TextBytes)
+	s.count(c, measure.GarbledAnswers, oneIf(o.Garbled()))
+	s.count(c, measure.EmptyAnswers, oneIf(o.OutputTokens > 0 && o.TextBytes == 0 && len(o.Calls) == 0))
 	s.count(c, measure.InOneFrame, oneIf(o.Streamed() && o.TokenFrames == 1 && o.OutputTokens >= suspiciousTokens))
 	s.count(c, measure.WrittenAtOnce, oneIf(o.Streamed() && o.WrittenAtOnce && o.TokenFrames >= suspiciousTokens))
 	s.count(c, measure.Undecided, oneIf(o.Undecided))

@@ -66,7 +66,7 @@ func fullRequest() (*Request, *stream.Observation) {
 		Frames: []stream.Frame{frame(3100, "c"), frame(4100, "tc"), frame(6600, "tc"), frame(10_100, "tc"),
 			frame(10_150, "c")},
 		FirstText: at(6600), FirstAnswer: at(10_100), ReasoningFrames: 1, ReasoningTokens: 3, HasReasoningTokens: true,
-		TextBytes: 21,
+		TextBytes: 21, Replaced: true,
 		Server: stream.ServerTiming{TTFT: new(2900 * time.Nanosecond), Queue: new(700 * time.Nanosecond),
 			Prefill: new(2200 * time.Nanosecond), Total: new(8900 * time.Nanosecond)},
 		InputTokens: 10, OutputTokens: 5, Usage: true, CachedTokens: 6, HasCachedTokens: true, TokenFrames: 3,
@@ -91,7 +91,7 @@ func TestCompletedRequestMeasuresAllByDefinition(t *testing.T) {
 	}
 	want := &spatev1.Counters{
 		Started: 1, Completed: 1, InputTokens: 10, OutputTokens: 5, Frames: 1, TokensArrived: 2,
-		TokenFrames: 3, Chunks: 5, TextBytes: 21, ReasoningTokens: 3,
+		TokenFrames: 3, Chunks: 5, TextBytes: 21, ReasoningTokens: 3, GarbledAnswers: 1,
 		IslMissed: 1, OslMissed: 1, Connections: 1, CoalescedReads: 1, UnstampedFrames: 2, SharedFrames: 1,
 		LateFirstFrames: 1, LateLastFrames: 1,
 		CachedTokens: 6, WithCachedTokens: 1, SharedTokens: 8, IslCompared: 1, IslFar: 1, WithHeadTokens: 1,
@@ -194,7 +194,7 @@ func TestRowHoldsTheRequest(t *testing.T) {
 		FirstByteNs:  proto.Int64(2000),
 		FirstChunkNs: proto.Int64(3100), LastChunkNs: proto.Int64(10_150), Chunks: 5, FirstTextNs: proto.Int64(6600),
 		FirstAnswerNs:   proto.Int64(10_100),
-		ReasoningTokens: proto.Uint64(3), TextBytes: 21, FirstTokenNs: proto.Int64(4100),
+		ReasoningTokens: proto.Uint64(3), TextBytes: 21, Garbled: true, FirstTokenNs: proto.Int64(4100),
 		LastTokenNs: proto.Int64(10_100), EndNs: 10_200,
 		ConnectNs: proto.Int64(77), DnsNs: proto.Int64(7), TcpNs: proto.Int64(30), TlsNs: proto.Int64(40),
 		ItlNs: []int64{2500, 3500}, IslAsked: 12, OslAsked: 4, InputTokens: proto.Uint64(10),
@@ -909,14 +909,15 @@ func BenchmarkSeal(b *testing.B) {
 func TestCanariesAreCountedByEndpoint(t *testing.T) {
 	tape := newTape(2, 1, true)
 	for _, a := range []ready.Answer{
-		{Task: true, Right: true}, {Task: true, Differs: true}, {}, {Failed: true, Differs: true},
+		{Task: true, Right: true}, {Task: true, Differs: true, Alike: 3}, {}, {Failed: true, Differs: true},
 	} {
 		a.End = at(1000)
 		tape.Shard(0).RecordCanary(0, 1, a)
 	}
 	totals := &spatev1.Totals{}
 	tape.Finish(totals)
-	want := &spatev1.Counters{Canaries: 3, CanariesDiffering: 1, CanariesFailed: 1, CanaryTasks: 2, CanaryTasksRight: 1}
+	want := &spatev1.Counters{Canaries: 3, CanariesDiffering: 1, CanariesFailed: 1, CanaryTasks: 2, CanaryTasksRight: 1,
+		CanaryWordsAlike: 3}
 	series := tape.snapshots[0].GetSeries()
 	if len(series) != 1 || series[0].GetEndpoint() != 1 || !proto.Equal(series[0].GetCounters(), want) ||
 		!proto.Equal(totals.GetCounters(), want) || len(tape.snapshots[0].GetRecords()) != 0 {

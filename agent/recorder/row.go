@@ -33,6 +33,7 @@ func newRow(start clock.Instant, q *Request, o *stream.Observation) *spatev1.Req
 		Cancelled:    o.Cancelled,
 		BodyHash:     q.BodyHash,
 		TextBytes:    o.TextBytes,
+		Garbled:      o.Garbled(),
 		FinishReason: clip(o.FinishReason),
 		AnswerModel:  clip(o.Model),
 		HeldNs:       nilIfZero(q.Held),

@@ -142,6 +142,7 @@ func (s *Shard) RecordCanary(part, endpoint int, a ready.Answer) {
 	}
 	s.count(c, measure.Canaries, 1)
 	s.count(c, measure.CanariesDiffering, oneIf(a.Differs))
+	s.count(c, measure.CanaryWordsAlike, a.Alike)
 	s.count(c, measure.CanaryTasks, oneIf(a.Task))
 	s.count(c, measure.CanaryTasksRight, oneIf(a.Right))
 }

@@ -32,6 +32,9 @@ type exchange struct {
 	runningTokens uint64 // output tokens so far, by running usage
 	reads         uint64 // reads that brought token frames
 	undecided     uint64 // frames without text that may carry a token
+	piece         uint64 // the start of the last frame's text
+	pieceLength   int    // and its length
+	same          uint32 // frames in a row with that text
 	closing       int    // position in Frames, from 1, of the first closing frame; 0: none, or a token followed it
 
 	coalesced          bool // read lastRead is counted as coalesced

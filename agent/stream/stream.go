@@ -214,6 +214,9 @@ type Observation struct {
 	Model string
 	// What the finish reason means.
 	Ending api.Ending
+	// Replaced: the answer's text has replacement characters. SameTokens is how many frames in a row had equal text.
+	Replaced   bool
+	SameTokens uint32
 	// With Request.KeepAnswer: the content of the answer's first choice, as far as it came, as it stood between the
 	// quotes of the frames' JSON strings, with escapes kept. It is valid between the quotes of a JSON string: invalid
 	// UTF-8 and unpaired surrogates are replaced by U+FFFD. Reasoning, tool calls, refusals and content in parts are

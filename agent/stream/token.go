@@ -1,7 +1,10 @@
 package stream
 
 import (
+	"bytes"
+	"encoding/binary"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,6 +45,7 @@ func (x *exchange) frame(data []byte, read socket.Reading) bool {
 		return false
 	}
 	x.recordFrame(f, read)
+	x.look(f.Answer)
 	if x.keepAnswer && !x.keep(&x.o.Answer, f.Answer) {
 		return false
 	}
@@ -53,6 +57,47 @@ func (x *exchange) frame(data []byte, read socket.Reading) bool {
 	}
 	return true
 }
+
+// sameTokens is from how many frames in a row with equal text on an answer is garbled.
+const sameTokens = 32
+
+// Garbled reports whether the answer's text has replacement characters, or one token over and over.
+func (o *Observation) Garbled() bool { return o.Replaced || o.SameTokens >= sameTokens }
+
+// look looks for text that no model means.
+func (x *exchange) look(text []byte) {
+	if len(text) == 0 {
+		return
+	}
+	piece := uint64(len(text))
+	if cap(text) >= 8 { // what follows it in the frame does not count
+		if piece = binary.LittleEndian.Uint64(text[:8]); len(text) < 8 {
+			piece &= 1<<(8*len(text)) - 1
+		}
+	}
+	if piece == x.piece && len(text) == x.pieceLength {
+		x.same++
+		x.o.SameTokens = max(x.o.SameTokens, x.same)
+		return
+	}
+	x.piece, x.pieceLength, x.same = piece, len(text), 1
+	if len(text) <= 8 && !has(piece, replacements[0][0]) && !has(piece, '\\') {
+		return
+	}
+	if slices.ContainsFunc(replacements, func(r []byte) bool { return bytes.Contains(text, r) }) {
+		x.o.Replaced = true
+	}
+}
+
+// has reports whether one of eight bytes is b.
+func has(eight uint64, b byte) bool {
+	const ones = 0x0101010101010101
+	zero := eight ^ uint64(b)*ones
+	return (zero-ones)&^zero&(ones<<7) != 0
+}
+
+// replacements are the replacement character as it is, and escaped in JSON.
+var replacements = [][]byte{[]byte("\uFFFD"), []byte(`\ufffd`), []byte(`\uFFFD`)}
 
 // setServer records what a frame says about the server: its model, and its own timings.
 func (x *exchange) setServer(f *api.Frame) {

@@ -142,11 +142,15 @@ func canariesOf(c *spatev1.Counters, quiet []*spatev1.QuietCount) *Canaries {
 		sum.Asked, sum.Differing = sum.GetAsked()+q.GetAsked(), sum.GetDiffering()+q.GetDiffering()
 		sum.Tasks, sum.Right = sum.GetTasks()+q.GetTasks(), sum.GetRight()+q.GetRight()
 	}
-	return &Canaries{
+	all := &Canaries{
 		Quiet:  canaryAnswers(sum.GetAsked(), sum.GetDiffering(), sum.GetTasks(), sum.GetRight()),
 		Load:   canaryAnswers(c.GetCanaries(), c.GetCanariesDiffering(), c.GetCanaryTasks(), c.GetCanaryTasksRight()),
 		Failed: c.GetCanariesFailed(),
 	}
+	if n := c.GetCanariesDiffering(); n > 0 {
+		all.Load.FirstDifference = new(1 + float64(c.GetCanaryWordsAlike())/float64(n))
+	}
+	return all
 }
 
 func canaryAnswers(asked, differing, tasks, right uint64) CanaryAnswers {

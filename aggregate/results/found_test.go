@@ -163,12 +163,13 @@ func TestAnswerModels(t *testing.T) {
 
 // Canaries are those of the endpoint and of the stage. A result without them has none.
 func TestCanariesAreThoseOfTheLoadAndOfTheQuietServer(t *testing.T) {
-	c := &spatev1.Counters{Canaries: 50, CanariesDiffering: 5, CanariesFailed: 2, CanaryTasks: 10, CanaryTasksRight: 8}
+	c := &spatev1.Counters{Canaries: 50, CanariesDiffering: 5, CanariesFailed: 2, CanaryTasks: 10, CanaryTasksRight: 8,
+		CanaryWordsAlike: 10}
 	agents := []*spatev1.AssignedAgent{{}, {Preparation: &spatev1.Preparation{Canaries: []*spatev1.QuietCount{
 		{Asked: 100, Differing: 1, Tasks: 20, Right: 20}, {Asked: 100, Tasks: 20, Right: 20},
 	}}}}
-	want := &Canaries{CanaryAnswers{200, 1, new(0.005), 40, 40, new(1.0)},
-		CanaryAnswers{50, 5, new(0.1), 10, 8, new(0.8)}, 2}
+	want := &Canaries{CanaryAnswers{200, 1, new(0.005), nil, 40, 40, new(1.0)},
+		CanaryAnswers{50, 5, new(0.1), new(3.0), 10, 8, new(0.8)}, 2}
 	if diff := cmp.Diff(want, canariesOf(c, quietOf(agents))); diff != "" {
 		t.Error(diff)
 	}

@@ -697,6 +697,8 @@ type CanaryAnswers struct {
 	Differing uint64 `json:"differing"`
 	// Differing answers as a share of all. Null: there are none.
 	DifferingShare *float64 `json:"differing_share"`
+	// Mean number of the first word in which differing answers differ, from 1. Null: none does, or it is not known.
+	FirstDifference *float64 `json:"first_difference"`
 	// Answers to tasks, which have a right answer.
 	Tasks uint64 `json:"tasks"`
 	// Right answers to tasks.
@@ -791,6 +793,10 @@ type Streams struct {
 	TokenFrames uint64 `json:"token_frames"`
 	// Bytes of text in token_frames, encoded as JSON.
 	TextBytes uint64 `json:"text_bytes"`
+	// Completed requests whose text has replacement characters, or one token over and over.
+	GarbledAnswers uint64 `json:"garbled_answers"`
+	// Completed requests with output tokens, and no text and no tool call.
+	EmptyAnswers uint64 `json:"empty_answers"`
 	// Reads that held several frames of one stream: the times of all but the last frame are too late.
 	CoalescedReads uint64 `json:"coalesced_reads"`
 	// Frames timed by the program's clock because the kernel gave no timestamp.

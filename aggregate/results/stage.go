@@ -165,6 +165,8 @@ func streamsOf(c *spatev1.Counters) Streams {
 		Frames:          c.GetFrames(),
 		TokenFrames:     c.GetTokenFrames(),
 		TextBytes:       c.GetTextBytes(),
+		GarbledAnswers:  c.GetGarbledAnswers(),
+		EmptyAnswers:    c.GetEmptyAnswers(),
 		CoalescedReads:  c.GetCoalescedReads(),
 		UnstampedFrames: c.GetUnstampedFrames(),
 		PacketFrames:    c.GetPacketFrames(),

@@ -428,34 +428,54 @@ func endpoints(e Evidence) (Check, bool) {
 // mostNoise is the share of a quiet server's answers that may differ: above it, answers under load say nothing.
 const mostNoise = 0.05
 
+// falseAlarms is the share of sound stages that the check of answers accuses at most by texts, and by tasks.
+const falseAlarms, falseTaskAlarms = 0.01, 0.001
+
 // answers fails if more of the answers to canaries differ under load than by chance, if they differ no more often than
 // when the server is quiet: of all endpoints together, or of one. That one is compared with the others, quiet and under
-// load, because a small share needs a thousand answers to be found, and may be there when the endpoint is quiet.
+// load, because a small share needs a thousand answers to be found, and may be there when the endpoint is quiet. Tasks
+// have a right answer, so those answered wrong are judged whatever the texts.
 func answers(e Evidence) (Check, bool) {
-	all := e.canaries()
-	if all.Asked == 0 || all.QuietAsked == 0 || share(all.QuietDiffering, all.QuietAsked) > mostNoise {
+	all, right := e.canaries(), e.Counts[measure.CanaryTasksRight]
+	tasks := Canaries{QuietAsked: all.QuietTasks, QuietDiffering: all.QuietTasks - all.QuietRight,
+		Asked: e.Counts[measure.CanaryTasks], Differing: e.Counts[measure.CanaryTasks] - right}
+	judged := all.Asked > 0 && all.QuietAsked > 0 && share(all.QuietDiffering, all.QuietAsked) <= mostNoise
+	worst, surely, what, elsewhere := tasks, 0.0, "tasks are answered wrong", ""
+	if judged {
+		worst, surely, what, elsewhere = e.differing(all)
+	}
+	if tasks.Asked > 0 && tasks.QuietAsked > 0 {
+		more := tasks.beyond(tasks.QuietDiffering, tasks.QuietAsked, 1-2*falseTaskAlarms)
+		if !judged || more > max(surely, 0) {
+			worst, surely, what, elsewhere = tasks, more, "tasks are answered wrong", ""
+		}
+	} else if !judged {
 		return unknown()
 	}
-	const falseAlarms = 0.01 // share of sound stages
+	low, high := chance.Share(share(worst.Differing, worst.Asked), float64(worst.Asked))
+	return answerLimits.held(max(surely, 0),
+		"%.2g %% of the %d %s under load (%.2g to %.2g %%), %.2g %% of %d when quiet%s",
+		100*share(worst.Differing, worst.Asked), worst.Asked, what, 100*low, 100*high,
+		100*share(worst.QuietDiffering, worst.QuietAsked), worst.QuietAsked, elsewhere)
+}
+
+// differing returns the canaries whose texts differ most surely, by how much, and in words what they are.
+func (e Evidence) differing(all Canaries) (worst Canaries, surely float64, what, elsewhere string) {
 	confidence := 1 - 2*falseAlarms/float64(len(e.Canaries)+1)
-	worst, surely, where, elsewhere := all, all.beyond(all.QuietDiffering, all.QuietAsked, confidence), "", ""
+	worst, surely, what = all, all.beyond(all.QuietDiffering, all.QuietAsked, confidence), "canaries differ"
 	if len(e.Canaries) == 1 {
-		where = " at " + e.Canaries[0].Endpoint
+		what = "canaries at " + e.Canaries[0].Endpoint + " differ"
 	}
 	for _, c := range e.Canaries {
 		others := all.QuietDiffering + all.Differing - c.QuietDiffering - c.Differing
 		of := all.QuietAsked + all.Asked - c.QuietAsked - c.Asked
 		if more := c.beyond(others, of, confidence); more > max(surely, 0) && len(e.Canaries) > 1 &&
 			share(c.QuietDiffering, c.QuietAsked) <= mostNoise {
-			worst, surely, where = c, more, " at "+c.Endpoint
+			worst, surely, what = c, more, "canaries at "+c.Endpoint+" differ"
 			elsewhere = fmt.Sprintf(", %.2g %% of %d at the other endpoints", 100*share(others, of), of)
 		}
 	}
-	low, high := chance.Share(share(worst.Differing, worst.Asked), float64(worst.Asked))
-	return answerLimits.held(max(surely, 0),
-		"%.2g %% of the %d canaries%s differ under load (%.2g to %.2g %%), %.2g %% of %d when quiet%s",
-		100*share(worst.Differing, worst.Asked), worst.Asked, where, 100*low, 100*high,
-		100*share(worst.QuietDiffering, worst.QuietAsked), worst.QuietAsked, elsewhere)
+	return worst, surely, what, elsewhere
 }
 
 // beyond returns by how much the share that differs under load surely exceeds another one.

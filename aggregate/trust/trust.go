@@ -210,11 +210,20 @@ func notes(e Evidence) []string {
 			"a kept one before it answered; their times count from the first try: to avoid that, raise the server's "+
 			"keep-alive timeout, or set connection: {reuse: new}", n, e.Counts[measure.Started]))
 	}
+	if c := &e.Counts; c[measure.GarbledAnswers]+c[measure.EmptyAnswers] > 0 {
+		all = append(all, fmt.Sprintf("of %d answers %d are garbled (replacement characters, or one token over and over), and "+
+			"%d have no text: look whether that is the model's doing or the load's", c[measure.Completed],
+			c[measure.GarbledAnswers], c[measure.EmptyAnswers]))
+	}
 	if c, quiet := &e.Counts, e.canaries(); c[measure.Canaries]+c[measure.CanariesFailed] > 0 {
+		first := ""
+		if n := c[measure.CanariesDiffering]; n > 0 {
+			first = fmt.Sprintf(" from word %.1f on, on average", 1+share(c[measure.CanaryWordsAlike], n))
+		}
 		all = append(all, fmt.Sprintf("%d canaries went beside the requests and are in no number of theirs; %d of them failed, "+
-			"%d differ from the quiet answers (%d of %d when quiet), and %d of %d tasks were answered right (%d of %d when quiet)",
+			"%d differ from the quiet answers (%d of %d when quiet)%s, and %d of %d tasks were answered right (%d of %d when quiet)",
 			c[measure.Canaries]+c[measure.CanariesFailed], c[measure.CanariesFailed], c[measure.CanariesDiffering],
-			quiet.QuietDiffering, quiet.QuietAsked, c[measure.CanaryTasksRight], c[measure.CanaryTasks],
+			quiet.QuietDiffering, quiet.QuietAsked, first, c[measure.CanaryTasksRight], c[measure.CanaryTasks],
 			quiet.QuietRight, quiet.QuietTasks))
 	}
 	if late := e.Summaries[metricLateEnd]; late != nil {

@@ -70,6 +70,7 @@ type Row struct {
 	ToolCalls    *uint64 `json:"tool_calls"`
 	ValidCalls   *uint64 `json:"valid_tool_calls"`
 	Texts        *uint32 `json:"texts"`
+	Garbled      bool    `json:"garbled"`
 	ValidAnswer  *bool   `json:"valid_answer"`
 }
 

@@ -1415,7 +1415,9 @@ func (x *Found) GetAnswers() []*QuietAnswers {
 type QuietAnswers struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Hashes of the answers, in the order of the canaries. 0: the answer is not clear, and the canary is not asked again.
-	Hashes        []uint64 `protobuf:"fixed64,1,rep,packed,name=hashes,proto3" json:"hashes,omitempty"`
+	Hashes []uint64 `protobuf:"fixed64,1,rep,packed,name=hashes,proto3" json:"hashes,omitempty"`
+	// Their texts, which show where another answer begins to differ.
+	Texts         []string `protobuf:"bytes,2,rep,name=texts,proto3" json:"texts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1453,6 +1455,13 @@ func (*QuietAnswers) Descriptor() ([]byte, []int) {
 func (x *QuietAnswers) GetHashes() []uint64 {
 	if x != nil {
 		return x.Hashes
+	}
+	return nil
+}
+
+func (x *QuietAnswers) GetTexts() []string {
+	if x != nil {
+		return x.Texts
 	}
 	return nil
 }
@@ -2547,9 +2556,10 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\x05first\x18\x03 \x03(\tR\x05first\x12*\n" +
 	"\x05lines\x18\x04 \x03(\v2\x14.spate.v1.LineTokensR\x05lines\x12\x16\n" +
 	"\x06models\x18\x05 \x03(\tR\x06models\x120\n" +
-	"\aanswers\x18\x06 \x03(\v2\x16.spate.v1.QuietAnswersR\aanswers\"&\n" +
+	"\aanswers\x18\x06 \x03(\v2\x16.spate.v1.QuietAnswersR\aanswers\"<\n" +
 	"\fQuietAnswers\x12\x16\n" +
-	"\x06hashes\x18\x01 \x03(\x06R\x06hashes\"$\n" +
+	"\x06hashes\x18\x01 \x03(\x06R\x06hashes\x12\x14\n" +
+	"\x05texts\x18\x02 \x03(\tR\x05texts\"$\n" +
 	"\n" +
 	"LineTokens\x12\x16\n" +
 	"\x06tokens\x18\x01 \x03(\rR\x06tokens\"\xb4\x03\n" +

@@ -1467,8 +1467,14 @@ type Counters struct {
 	CanaryTasks uint64 `protobuf:"varint,63,opt,name=canary_tasks,json=canaryTasks,proto3" json:"canary_tasks,omitempty"` // requests
 	// Those of `canary_tasks` that were answered right.
 	CanaryTasksRight uint64 `protobuf:"varint,64,opt,name=canary_tasks_right,json=canaryTasksRight,proto3" json:"canary_tasks_right,omitempty"` // requests
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Words of the differing answers to canaries before their first difference from those of the quiet server.
+	CanaryWordsAlike uint64 `protobuf:"varint,65,opt,name=canary_words_alike,json=canaryWordsAlike,proto3" json:"canary_words_alike,omitempty"` // words
+	// Completed requests whose text has replacement characters, or one token over and over.
+	GarbledAnswers uint64 `protobuf:"varint,66,opt,name=garbled_answers,json=garbledAnswers,proto3" json:"garbled_answers,omitempty"` // requests, completed
+	// Completed requests with output tokens, and no text and no tool call.
+	EmptyAnswers  uint64 `protobuf:"varint,67,opt,name=empty_answers,json=emptyAnswers,proto3" json:"empty_answers,omitempty"` // requests, completed
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Counters) Reset() {
@@ -1945,6 +1951,27 @@ func (x *Counters) GetCanaryTasks() uint64 {
 func (x *Counters) GetCanaryTasksRight() uint64 {
 	if x != nil {
 		return x.CanaryTasksRight
+	}
+	return 0
+}
+
+func (x *Counters) GetCanaryWordsAlike() uint64 {
+	if x != nil {
+		return x.CanaryWordsAlike
+	}
+	return 0
+}
+
+func (x *Counters) GetGarbledAnswers() uint64 {
+	if x != nil {
+		return x.GarbledAnswers
+	}
+	return 0
+}
+
+func (x *Counters) GetEmptyAnswers() uint64 {
+	if x != nil {
+		return x.EmptyAnswers
 	}
 	return 0
 }
@@ -2504,7 +2531,9 @@ type RequestRecord struct {
 	// Model that the request named, if the part of the mixture names one of its own.
 	Model string `protobuf:"bytes,46,opt,name=model,proto3" json:"model,omitempty"`
 	// Model that the answer named, or "(other)". Empty: it named none.
-	AnswerModel   string `protobuf:"bytes,47,opt,name=answer_model,json=answerModel,proto3" json:"answer_model,omitempty"`
+	AnswerModel string `protobuf:"bytes,47,opt,name=answer_model,json=answerModel,proto3" json:"answer_model,omitempty"`
+	// The text has replacement characters, or one token over and over.
+	Garbled       bool `protobuf:"varint,48,opt,name=garbled,proto3" json:"garbled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2854,6 +2883,13 @@ func (x *RequestRecord) GetAnswerModel() string {
 	return ""
 }
 
+func (x *RequestRecord) GetGarbled() bool {
+	if x != nil {
+		return x.Garbled
+	}
+	return false
+}
+
 var File_spate_v1_metrics_proto protoreflect.FileDescriptor
 
 const file_spate_v1_metrics_proto_rawDesc = "" +
@@ -2937,7 +2973,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\brequests\x18\x02 \x01(\x04R\brequests\x12\x15\n" +
 	"\x06e2e_us\x18\x03 \x01(\x04R\x05e2eUs\x12\x1a\n" +
 	"\bstreamed\x18\x04 \x01(\x04R\bstreamed\x12\x17\n" +
-	"\attft_us\x18\x05 \x01(\x04R\x06ttftUs\"\x9e\x12\n" +
+	"\attft_us\x18\x05 \x01(\x04R\x06ttftUs\"\x9a\x13\n" +
 	"\bCounters\x12\x18\n" +
 	"\astarted\x18\x01 \x01(\x04R\astarted\x12\x1c\n" +
 	"\tcompleted\x18\x02 \x01(\x04R\tcompleted\x12\x16\n" +
@@ -3012,7 +3048,10 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x12canaries_differing\x18= \x01(\x04R\x11canariesDiffering\x12'\n" +
 	"\x0fcanaries_failed\x18> \x01(\x04R\x0ecanariesFailed\x12!\n" +
 	"\fcanary_tasks\x18? \x01(\x04R\vcanaryTasks\x12,\n" +
-	"\x12canary_tasks_right\x18@ \x01(\x04R\x10canaryTasksRight\"\xd8\x01\n" +
+	"\x12canary_tasks_right\x18@ \x01(\x04R\x10canaryTasksRight\x12,\n" +
+	"\x12canary_words_alike\x18A \x01(\x04R\x10canaryWordsAlike\x12'\n" +
+	"\x0fgarbled_answers\x18B \x01(\x04R\x0egarbledAnswers\x12#\n" +
+	"\rempty_answers\x18C \x01(\x04R\femptyAnswers\"\xd8\x01\n" +
 	"\fDistribution\x12(\n" +
 	"\x06metric\x18\x01 \x01(\x0e2\x10.spate.v1.MetricR\x06metric\x12\x1c\n" +
 	"\thistogram\x18\x02 \x01(\fR\thistogram\x12#\n" +
@@ -3058,7 +3097,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x0f_unsent_from_ns\"M\n" +
 	"\vMetricCount\x12(\n" +
 	"\x06metric\x18\x01 \x01(\x0e2\x10.spate.v1.MetricR\x06metric\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x04R\x05count\"\xbb\x0e\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"\xd5\x0e\n" +
 	"\rRequestRecord\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x1a\n" +
 	"\bendpoint\x18\x02 \x01(\rR\bendpoint\x12\x1e\n" +
@@ -3113,7 +3152,8 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x05texts\x18* \x01(\rH\x14R\x05texts\x88\x01\x01\x12\x12\n" +
 	"\x04part\x18- \x01(\rR\x04part\x12\x14\n" +
 	"\x05model\x18. \x01(\tR\x05model\x12!\n" +
-	"\fanswer_model\x18/ \x01(\tR\vanswerModelB\n" +
+	"\fanswer_model\x18/ \x01(\tR\vanswerModel\x12\x18\n" +
+	"\agarbled\x180 \x01(\bR\agarbledB\n" +
 	"\n" +
 	"\b_sent_nsB\x10\n" +
 	"\x0e_first_byte_nsB\x11\n" +
