@@ -129,14 +129,8 @@ func (a *Against) group(ours, theirs *group, o Options) error {
 
 // believed compares those stages of groups that are good.
 func (a *Against) believed(ours, theirs *group, good, goodTheirs []stage, o Options) error {
-	if o.Again && len(good) > 0 && len(goodTheirs) > 0 {
-		s, err := newGroups(good, goodTheirs).compare(ours.key, good, goodTheirs, o)
-		s.Method = Repeats
-		a.Stages = append(a.Stages, s)
-		return err
-	}
-	if o.byTarget {
-		if d := newTurns(good, goodTheirs); d != nil {
+	if o.byTarget || o.Again {
+		if d := newTurns(good, goodTheirs, o.Again); d != nil {
 			s, err := d.compare(ours.key, good, goodTheirs, o)
 			a.Stages = append(a.Stages, s)
 			return err

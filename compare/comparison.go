@@ -89,26 +89,17 @@ type Stage struct {
 	Metrics []Difference `json:"metrics"`
 }
 
-// Claim reports whether stages that ran again are as the baseline claims: Worse if any number is, else what has become
-// of the time for a token, or else for an answer; and by which number, nil if there is none.
-func (s *Stage) Claim() (Outcome, *Difference) {
-	var by, worse *Difference
+// Claim returns the number that says whether stages that ran again are as the baseline claims: one that is worse, or
+// else the time for a token, or else for an answer. Nil: they have none of these.
+func (s *Stage) Claim() (by *Difference) {
 	for i := range s.Metrics {
 		d := &s.Metrics[i]
-		if by == nil && slices.Contains(driftMetrics, d.Metric) {
+		if by == nil && slices.Contains(driftMetrics, d.Metric) ||
+			d.Outcome == Worse && (by == nil || by.Outcome != Worse) {
 			by = d
 		}
-		if worse == nil && d.Outcome == Worse {
-			worse = d
-		}
 	}
-	if by == nil || worse != nil && by.Outcome != Worse {
-		by = worse
-	}
-	if by == nil {
-		return Untested, nil
-	}
-	return by.Outcome, by
+	return by
 }
 
 // How often stages run again at least before it is asked whether a claim holds, and at most while that is open.
@@ -120,8 +111,8 @@ const (
 // Open reports whether chance leaves open if a claim holds.
 func (a *Against) Open() bool {
 	return slices.ContainsFunc(a.Stages, func(s Stage) bool {
-		outcome, _ := s.Claim()
-		return outcome == Unclear || outcome == Untested
+		by := s.Claim()
+		return by == nil || by.Outcome == Unclear || by.Outcome == Untested
 	})
 }
 

@@ -18,9 +18,9 @@ type turns struct {
 }
 
 // newTurns returns the turns of stages of both targets. It returns nil if their difference cannot be told from a drift,
-// or if there are fewer than two stages of each.
-func newTurns(ours, theirs []stage) *turns {
-	d := &turns{timed: true}
+// or if there are fewer than two stages of each. Of stages that ran again, the times do not matter.
+func newTurns(ours, theirs []stage, again bool) *turns {
+	d := &turns{timed: !again}
 	var side []bool
 	var at []float64
 	var runs, rounds []int
@@ -37,24 +37,15 @@ func newTurns(ours, theirs []stage) *turns {
 			runs, rounds = append(runs, s.place.run), append(rounds, number[s.place])
 		}
 	}
-	if !d.timed {
+	if again {
+		at = nil
+	} else if !d.timed {
 		for i, s := range d.stages {
 			at[i] = float64(s.result.Index)
 		}
 	}
 	if d.Turns = chance.NewTurns(side, at, runs, rounds); d.Turns == nil {
 		return nil
-	}
-	return d
-}
-
-// newGroups returns stages and those that ran again later, whose times do not matter.
-func newGroups(ours, theirs []stage) *turns {
-	d := &turns{Turns: chance.Groups(len(ours), len(theirs))}
-	for _, of := range [][]stage{ours, theirs} {
-		for i := range of {
-			d.stages = append(d.stages, &of[i])
-		}
 	}
 	return d
 }
@@ -97,7 +88,9 @@ const leastFreedom = 2
 // compare compares the targets.
 func (d *turns) compare(k key, ours, theirs []stage, o Options) (Stage, error) {
 	s := newStage(k, ours, theirs)
-	s.Method = Turns
+	if s.Method = Turns; o.Again {
+		s.Method = Repeats
+	}
 	var err error
 	if s.Requests, err = samenessOf(ours, theirs); err != nil {
 		return s, err

@@ -222,7 +222,7 @@ func TestAlwaysFirst(t *testing.T) {
 		ours = append(ours, stage{run: &Run{}, result: &a[0], place: place{run: run}})
 		theirs = append(theirs, stage{run: &Run{}, result: &b[0], place: place{run: run}})
 	}
-	if d := newTurns(ours, theirs); d != nil {
+	if d := newTurns(ours, theirs, false); d != nil {
 		t.Errorf("%+v", d)
 	}
 }

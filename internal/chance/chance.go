@@ -153,6 +153,7 @@ const (
 
 // NewTurns returns the turns of stages: theirs says which side a stage is of, at when it was, run and round where it
 // belongs. It returns nil if the difference cannot be told from a drift, or if a side has fewer than two stages.
+// Without at, the times do not matter: one stage of a side is then enough.
 func NewTurns(theirs []bool, at []float64, run, round []int) *Turns {
 	n := [2]int{}
 	side, raw := make([]float64, len(theirs)), make([]float64, len(theirs))
@@ -162,11 +163,16 @@ func NewTurns(theirs []bool, at []float64, run, round []int) *Turns {
 		}
 		n[int(side[i])]++
 	}
-	if min(n[0], n[1]) < 2 {
+	if fewest := min(n[0], n[1]); fewest == 0 || fewest == 1 && at != nil {
 		return nil
 	}
 	for i := range raw {
 		raw[i] = (2*side[i] - 1) / float64(n[int(side[i])])
+	}
+	if at == nil {
+		zero, one := make([]float64, len(raw)), blocksOf(make([]int, len(raw)))
+		return &Turns{Difference: raw, Raw: raw, Drift: zero, Freedom: len(raw) - 2, InTurns: true,
+			side: centred(side, one), time: zero, blocks: one}
 	}
 	whole := fit(side, at, raw, run)
 	if whole != nil && whole.InTurns && min(n[0], n[1]) >= manyRounds {
@@ -175,22 +181,6 @@ func NewTurns(theirs []bool, at []float64, run, round []int) *Turns {
 		}
 	}
 	return whole
-}
-
-// Groups returns the turns of stages whose times do not matter: ours of one side, then theirs of the other.
-func Groups(ours, theirs int) *Turns {
-	n := ours + theirs
-	t := &Turns{Drift: make([]float64, n), Freedom: n - 2, InTurns: true, time: make([]float64, n),
-		blocks: blocksOf(make([]int, n))}
-	for i := range n {
-		side, weight := 0.0, -1/float64(ours)
-		if i >= ours {
-			side, weight = 1, 1/float64(theirs)
-		}
-		t.side, t.Raw = append(t.side, side), append(t.Raw, weight)
-	}
-	t.side, t.Difference = centred(t.side, t.blocks), t.Raw
-	return t
 }
 
 // fit finds the weights, with a level for each number in block.
