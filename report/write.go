@@ -8,7 +8,6 @@ package report
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -35,8 +34,8 @@ type Options struct {
 	VLLMLayout VLLMLayout
 	// Thresholds are conditions on all stages, besides those of the plan.
 	Thresholds []string
-	// Into is the directory to write to. Empty: the run directory.
-	Into string
+	// Each takes the files instead of the run directory. Nil: they are written there.
+	Each func(name string, write func(io.Writer) error) error
 
 	baseline *results.Result // that of BaselineFile; nil: there is none
 }
@@ -59,8 +58,14 @@ func Write(dir string, o Options) (result *results.Result, err error) {
 	if err != nil {
 		return result, fmt.Errorf("report: %w", err)
 	}
+	each := o.Each
+	if each == nil {
+		each = func(name string, write func(io.Writer) error) error {
+			return files.ReplaceBy(filepath.Join(dir, name), write)
+		}
+	}
 	for _, f := range made {
-		if err := files.ReplaceBy(filepath.Join(cmp.Or(o.Into, dir), f.name), f.write); err != nil {
+		if err := each(f.name, f.write); err != nil {
 			return result, fmt.Errorf("report: %w", err)
 		}
 	}
