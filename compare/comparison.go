@@ -89,7 +89,7 @@ type Stage struct {
 	Metrics []Difference `json:"metrics"`
 }
 
-// Claim returns the number that says whether stages that ran again are as the baseline claims: one that is worse, or
+// Claim returns the number that decides on what the baseline claims of stages that ran again: one that is worse, or
 // else the time for a token, or else for an answer. Nil: they have none of these.
 func (s *Stage) Claim() (by *Difference) {
 	for i := range s.Metrics {
