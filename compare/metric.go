@@ -137,10 +137,12 @@ const DefaultTolerance = "1%"
 // DefaultMetric is the number that a history shows unless a person names another.
 const DefaultMetric = "ttft_ms.p99"
 
-// Tolerance returns the share that a percentage from 0 to below 100 stands for, such as "1%" or "0.5". ok is false if
-// the text is anything else.
-func Tolerance(percentage string) (share float64, ok bool) {
+// Tolerance returns the share that a percentage from 0 to below 100 stands for, such as "1%" or "0.5".
+func Tolerance(percentage string) (share float64, err error) {
 	number := strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(percentage), "%"))
 	v, err := strconv.ParseFloat(number, 64)
-	return v / 100, err == nil && v >= 0 && v < 100
+	if err != nil || !(v >= 0 && v < 100) {
+		return 0, fmt.Errorf("%.40q: want a percentage from 0%% to below 100%%, for example 1%%", percentage)
+	}
+	return v / 100, nil
 }

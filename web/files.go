@@ -178,10 +178,9 @@ func (s *Server) getComparison(w http.ResponseWriter, r *http.Request) {
 // compare compares two runs that a request names, in a format of package show. Its error is a status.
 func (s *Server) compare(r *http.Request, format string) ([]byte, error) {
 	q := r.URL.Query()
-	percentage := cmp.Or(q.Get("tolerance"), compare.DefaultTolerance)
-	tolerance, ok := compare.Tolerance(percentage)
-	if !ok {
-		return nil, status.Errorf(codes.InvalidArgument, "tolerance=%.40q: want percent from 0 to below 100", percentage)
+	tolerance, err := compare.Tolerance(cmp.Or(q.Get("tolerance"), compare.DefaultTolerance))
+	if err != nil {
+		return nil, status.Errorf(codes.InvalidArgument, "tolerance=%v", err)
 	}
 	invalid, err := flag(r, "allow_invalid")
 	if err != nil {

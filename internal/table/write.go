@@ -211,6 +211,19 @@ func field(value any) string {
 	return Unknown
 }
 
+// In writes the table in a format: markdown, csv, json, or else as text of a width.
+func (t *Table) In(format string, w io.Writer, width int) error {
+	switch format {
+	case "markdown":
+		return t.Markdown(w)
+	case "csv":
+		return t.CSV(w)
+	case "json":
+		return t.JSON(w)
+	}
+	return t.Text(w, width)
+}
+
 // JSON writes a table as a list of objects, with null for numbers that are not known.
 func (t *Table) JSON(w io.Writer) error {
 	var objects []string

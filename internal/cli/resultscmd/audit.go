@@ -92,11 +92,7 @@ func writeAudits(out io.Writer, all []audited, format string) error {
 		fmt.Fprintf(out, "%s: %s\n", a.File, a.sentence())
 		if len(a.Findings) > 0 {
 			fmt.Fprintln(out)
-			write := func(t *table.Table) error { return t.Text(out, terminal.Width(out)) }
-			if format == "markdown" {
-				write = func(t *table.Table) error { return t.Markdown(out) }
-			}
-			if err := write(a.table()); err != nil {
+			if err := a.table().In(format, out, terminal.Width(out)); err != nil {
 				return err
 			}
 		}

@@ -17,13 +17,6 @@ import (
 	"github.com/spate-load/spate/internal/words"
 )
 
-// Values of --fail-on.
-const (
-	failNever     = "never"
-	failWorse     = "worse"
-	failDifferent = "different"
-)
-
 // flags of the command.
 type flags struct {
 	compareFlags `typed:"only"`
@@ -73,11 +66,11 @@ func (f *flags) run(cmd *cobra.Command, args []string) error {
 
 // options checks the flags.
 func (f *flags) options() (compare.Options, error) {
-	o := compare.Options{AllowInvalid: f.Invalid, Targets: map[string]string{}}
-	var ok bool
-	if o.Tolerance, ok = compare.Tolerance(f.Tolerance); !ok {
-		return o, fmt.Errorf("--tolerance %q: want a percentage from 0%% to below 100%%, for example 1%%", f.Tolerance)
+	tolerance, err := compare.Tolerance(f.Tolerance)
+	if err != nil {
+		return compare.Options{}, fmt.Errorf("--tolerance %w", err)
 	}
+	o := compare.Options{Tolerance: tolerance, AllowInvalid: f.Invalid, Targets: map[string]string{}}
 	for _, pair := range f.Targets {
 		from, to, ok := strings.Cut(pair, "=")
 		if !ok || from == "" || to == "" {
@@ -88,12 +81,16 @@ func (f *flags) options() (compare.Options, error) {
 	return o, nil
 }
 
-// sides opens the runs.
+// sides opens the runs of each argument: one that exists, or several with commas between them.
 func (f *flags) sides(ctx context.Context, args []string) ([]compare.Side, error) {
 	var sides []compare.Side
 	for _, arg := range args {
 		side := compare.Side{Name: arg}
-		for _, path := range paths(arg) {
+		paths := []string{arg}
+		if _, err := os.Stat(arg); err != nil {
+			paths = strings.Split(arg, ",")
+		}
+		for _, path := range paths {
 			if path == "" {
 				return nil, fmt.Errorf("%q: a run is missing beside a comma", arg)
 			}
@@ -122,14 +119,6 @@ func (f *flags) sides(ctx context.Context, args []string) ([]compare.Side, error
 	return targets, nil
 }
 
-// paths returns the runs of an argument: one that exists, or several with commas between them.
-func paths(arg string) []string {
-	if _, err := os.Stat(arg); err == nil {
-		return []string{arg}
-	}
-	return strings.Split(arg, ",")
-}
-
 // conclude returns the error that a comparison ends with.
 func (f *flags) conclude(c *compare.Comparison) error {
 	compared, gaps := 0, ""
@@ -145,13 +134,13 @@ func (f *flags) conclude(c *compare.Comparison) error {
 	switch {
 	case compared == 0:
 		return failed(command.ExitFailed, gaps+": measure again, or compare with --allow-invalid")
-	case f.FailOn == failNever:
+	case f.FailOn == "never":
 		return nil
 	case gaps != "":
 		return failed(command.ExitFailed, gaps)
 	case worse > 0:
 		return failed(command.ExitMissed, words.Count(uint64(worse), "number")+" worse than the baseline")
-	case f.FailOn == failDifferent && better > 0:
+	case f.FailOn == "different" && better > 0:
 		return failed(command.ExitMissed, words.Count(uint64(better), "number")+" better than the baseline")
 	}
 	return nil

@@ -52,10 +52,9 @@ func (f *historyFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return command.BadInput(fmt.Errorf("--metric: %w", err))
 	}
-	tolerance, ok := compare.Tolerance(f.Tolerance)
-	if !ok {
-		return command.BadInputf("--tolerance %q: want a percentage from 0%% to below 100%%, for example 1%%",
-			f.Tolerance)
+	tolerance, err := compare.Tolerance(f.Tolerance)
+	if err != nil {
+		return command.BadInputf("--tolerance %w", err)
 	}
 	defer f.close()
 	var lines []*spatev1.HistoryLine

@@ -46,20 +46,21 @@ func (o *opener) open(ctx context.Context, name string) (*runfiles.File, error) 
 	if o.Coordinator == "" {
 		name = newest(name)
 	}
-	open := func(context.Context, string) (*runfiles.File, error) { return runfiles.Open(name) }
-	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
-		if o.Coordinator == "" {
-			return nil, fmt.Errorf("%s does not exist: give a run directory (runs/ID), a results.json, or the ID of a run "+
-				"with --coordinator", name)
-		}
-		open = o.fetch
+	var file *runfiles.File
+	_, err := os.Stat(name)
+	switch {
+	case !errors.Is(err, fs.ErrNotExist):
+		file, err = runfiles.Open(name)
+	case o.Coordinator != "":
+		file, err = o.fetch(ctx, name)
+	default:
+		err = fmt.Errorf("%s does not exist: give a run directory (runs/ID), a results.json, or the ID of a run "+
+			"with --coordinator", name)
 	}
-	file, err := open(ctx, name)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		o.files = append(o.files, file)
 	}
-	o.files = append(o.files, file)
-	return file, nil
+	return file, err
 }
 
 // newest returns the newest run directory in runs for the name "latest", and other names as they are.

@@ -106,27 +106,27 @@ func (p *printing) check() error {
 
 // print prints a result, whose files are in dir.
 func (p *printing) print(out io.Writer, dir string, r *results.Result) error {
+	file := ""
 	switch {
 	case p.Table == "" && p.Format == "text":
 		return showReport(out, dir, r)
-	case p.Table == "" && whole[p.Format] != "":
-		return copyFile(out, filepath.Join(dir, whole[p.Format]))
+	case p.Table == "":
+		file = whole[p.Format]
 	case p.Table == "vllm" && p.Format == "text":
-		return copyFile(out, filepath.Join(dir, "vllm.txt"))
+		file = "vllm.txt"
+	}
+	if file != "" {
+		content, err := os.ReadFile(filepath.Join(dir, file))
+		if err == nil {
+			_, err = out.Write(content)
+		}
+		return err
 	}
 	t, err := p.tableOf(r)
 	if err != nil {
 		return command.BadInput(err)
 	}
-	switch p.Format {
-	case "markdown":
-		return t.Markdown(out)
-	case "csv":
-		return t.CSV(out)
-	case "json":
-		return t.JSON(out)
-	}
-	return t.Text(out, terminal.Width(out))
+	return t.In(p.Format, out, terminal.Width(out))
 }
 
 // tableOf makes the table that is asked for.
@@ -159,16 +159,6 @@ func (p *printing) some(t *table.Table) (*table.Table, error) {
 		return nil, fmt.Errorf("--table %s: the run has none", p.Table)
 	}
 	return t, nil
-}
-
-func copyFile(out io.Writer, path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("report: %w", err)
-	}
-	defer f.Close() // opened for reading only
-	_, err = io.Copy(out, f)
-	return err
 }
 
 // unreadable says why a run directory's files cannot be made, and what can be done.

@@ -52,6 +52,8 @@ type verifyFlags struct {
 // verification is a run that is verified, with what was found.
 type verification struct {
 	verifyFlags
+	tolerance float64
+
 	cmd *cobra.Command
 	run func() *cobra.Command // makes `spate run`
 
@@ -73,10 +75,11 @@ type verification struct {
 func NewVerify(version string, run func() *cobra.Command) *cobra.Command {
 	f := &verifyFlags{}
 	return manual.New("verify", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
-		if _, ok := compare.Tolerance(f.Tolerance); !ok {
-			return command.BadInputf("--tolerance %q: want a percentage from 0%% to below 100%%, for example 1.5%%", f.Tolerance)
+		tolerance, err := compare.Tolerance(f.Tolerance)
+		if err != nil {
+			return command.BadInputf("--tolerance %w", err)
 		}
-		v := &verification{verifyFlags: *f, cmd: cmd, run: run, dir: newest(args[0])}
+		v := &verification{verifyFlags: *f, tolerance: tolerance, cmd: cmd, run: run, dir: newest(args[0])}
 		return v.verify(version)
 	}, f)
 }
@@ -158,18 +161,15 @@ func (v *verification) add(check, found string, wrong []string) {
 // show prints what was found.
 func (v *verification) show(name string) (err error) {
 	out := v.cmd.OutOrStdout()
-	if v.Format == "json" {
-		err = v.checks.JSON(out)
-	} else {
+	if v.Format == "text" {
 		answer := fmt.Sprintf("NOT VERIFIED: %s:%s", name, v.wrong)
 		if v.code == 0 {
 			answer = fmt.Sprintf("VERIFIED: %s is what its plan, its ledger and this program give: %s.", name,
 				words.Count(uint64(len(v.stages)), "stage"))
 		}
 		fmt.Fprintln(out, answer+"\n")
-		err = v.checks.Text(out, terminal.Width(out))
 	}
-	if err == nil && v.code != 0 {
+	if err = v.checks.In(v.Format, out, terminal.Width(out)); err == nil && v.code != 0 {
 		err = command.Exit(v.code, command.ErrPrinted)
 	}
 	return err
@@ -354,7 +354,6 @@ func (v *verification) again() (string, []string, error) {
 		return "", nil, err
 	}
 	now := compare.Side{Name: "now"}
-	tolerance, _ := compare.Tolerance(v.Tolerance)
 	var c *compare.Comparison
 	for round := 1; round <= compare.MostRounds && (round <= compare.FewestRounds || c.Sides[0].Open()); round++ {
 		fmt.Fprintf(v.cmd.ErrOrStderr(), "Seed %d: %s again, round %d\n", v.Seed, part, round)
@@ -374,7 +373,7 @@ func (v *verification) again() (string, []string, error) {
 		}
 		now.Runs = append(now.Runs, &one.Run)
 		c, err = compare.Of([]compare.Side{{Name: v.record.GetRunId(), Runs: []*compare.Run{&before.Run}}, now},
-			compare.Options{Tolerance: tolerance, Again: true})
+			compare.Options{Tolerance: v.tolerance, Again: true})
 		if err != nil {
 			return "", nil, err
 		}

@@ -32,6 +32,7 @@ func (g *gate) on() bool { return g.Dir != "" }
 
 // check finds mistakes in the flags. baseline is that of --baseline.
 func (g *gate) check(baseline string) error {
+	info, err := os.Stat(g.Dir)
 	switch {
 	case !g.on() && g.Accept:
 		return errors.New("--accept needs --gate DIR, the directory to store the run in")
@@ -39,27 +40,18 @@ func (g *gate) check(baseline string) error {
 		return fmt.Errorf("--tolerance %v: want a percentage from 0 to below 100", g.Tolerance)
 	case g.on() && baseline != "":
 		return errors.New("--gate and --baseline exclude one another: thresholds, too, compare with the run of --gate")
-	case g.on() && !g.Accept && missing(g.Dir):
+	case g.on() && !g.Accept && errors.Is(err, os.ErrNotExist):
 		return fmt.Errorf("--gate %s: no run is there to compare with: --accept stores this one there", g.Dir)
-	case g.Accept && isFile(g.Dir):
+	case g.Accept && err == nil && !info.IsDir():
 		return fmt.Errorf("--gate %s is not a directory: --accept stores a run in a directory", g.Dir)
 	}
 	return nil
 }
 
-func isFile(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && !info.IsDir()
-}
-
 // mayBeMissing reports whether a baseline need not exist yet, because the run is to become it.
 func (g *gate) mayBeMissing() bool {
-	return g.Accept && missing(g.Dir)
-}
-
-func missing(path string) bool {
-	_, err := os.Stat(path)
-	return errors.Is(err, os.ErrNotExist)
+	_, err := os.Stat(g.Dir)
+	return g.Accept && errors.Is(err, os.ErrNotExist)
 }
 
 // baselineResult is how a run compares with its baseline. Nil: they were not compared.
