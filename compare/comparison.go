@@ -92,12 +92,18 @@ type Stage struct {
 // Claim returns the number that decides on what the baseline claims of stages that ran again: one that is worse, or
 // else the time for a token, or else for an answer. Nil: they have none of these.
 func (s *Stage) Claim() (by *Difference) {
+	var worse *Difference
 	for i := range s.Metrics {
 		d := &s.Metrics[i]
-		if by == nil && slices.Contains(driftMetrics, d.Metric) ||
-			d.Outcome == Worse && (by == nil || by.Outcome != Worse) {
+		if by == nil && slices.Contains(driftMetrics, d.Metric) {
 			by = d
 		}
+		if worse == nil && d.Outcome == Worse {
+			worse = d
+		}
+	}
+	if worse != nil && (by == nil || by.Outcome != Worse) {
+		return worse
 	}
 	return by
 }

@@ -97,8 +97,10 @@ func (v *verification) verify(version string) (err error) {
 	if strings.Contains(name, "://") {
 		v.base = runPage.ReplaceAllString(strings.TrimSuffix(name, "/"), "$1/api/v1/runs/$2/files")
 		v.dir = v.temporary
-		if err := errors.Join(v.fetch(ledger.File), v.fetch(report.BaselineFile)); err != nil {
-			return command.BadInput(err)
+		for _, name := range []string{ledger.File, report.BaselineFile} {
+			if err := v.fetch(name); err != nil {
+				return command.BadInput(err)
+			}
 		}
 	}
 	v.ledger, err = ledger.OpenReadOnly(filepath.Join(v.dir, ledger.File))
