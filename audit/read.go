@@ -210,21 +210,16 @@ func parseBlocks(text string) (rows []row) {
 		if end := blockEnd.FindStringIndex(block); end != nil {
 			block = block[:end[0]]
 		}
-		r := row{name: headingBefore(text[:at[0]]), line: 1 + strings.Count(text[:at[0]], "\n"), numbers: map[string]number{}}
+		r := row{line: 1 + strings.Count(text[:at[0]], "\n"), numbers: map[string]number{}}
+		if all := heading.FindAllStringSubmatch(text[:at[0]], -1); len(all) > 0 {
+			r.name = strings.Trim(all[len(all)-1][1], " -")
+		}
 		for _, m := range blockLine.FindAllStringSubmatch(block, -1) {
 			r.put(m[1], m[2], false)
 		}
 		rows = append(rows, r)
 	}
 	return rows
-}
-
-func headingBefore(text string) string {
-	all := heading.FindAllStringSubmatch(text, -1)
-	if len(all) == 0 {
-		return ""
-	}
-	return strings.Trim(all[len(all)-1][1], " -")
 }
 
 // parseMarkdown reads tables whose headers are known.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/lists"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/loadpoint"
 )
 
@@ -78,7 +79,7 @@ type answerKey struct {
 
 // String returns the key in words.
 func (k answerKey) String() string {
-	return joined(k.target, k.workload, strings.ReplaceAll(string(k.kind), "_", " "), k.latency, k.limits, k.part)
+	return words.Joined(", ", k.target, k.workload, strings.ReplaceAll(string(k.kind), "_", " "), k.latency, k.limits, k.part)
 }
 
 // answer is an answer of one run. at is its stage; nil: the run has no such answer, for the reason in why.
@@ -91,15 +92,10 @@ type answer struct {
 	end       string  // why no higher load was measured
 }
 
-// answers is the answers of a side, in their order.
-type answers struct {
-	order []answerKey
-	of    map[answerKey][]*answer // of each run
-}
-
-// answersOf returns what frontiers and searches of the side's runs found. rename gives a target another name.
-func (s *Side) answersOf(rename func(string) string) *answers {
-	all := &answers{of: map[answerKey][]*answer{}}
+// answersOf returns what frontiers and searches of the side's runs found, in which order, and what each run did. rename
+// gives a target another name.
+func (s *Side) answersOf(rename func(string) string) (order []answerKey, of map[answerKey][]*answer) {
+	of = map[answerKey][]*answer{}
 	for _, run := range s.Runs {
 		seen := map[answerKey]int{}
 		add := func(k answerKey, a *answer) {
@@ -110,16 +106,16 @@ func (s *Side) answersOf(rename func(string) string) *answers {
 				k.target = ""
 			}
 			k.number, seen[k] = seen[k], seen[k]+1
-			if all.of[k] == nil {
-				all.order = append(all.order, k)
+			if of[k] == nil {
+				order = append(order, k)
 			}
-			all.of[k] = append(all.of[k], a)
+			of[k] = append(of[k], a)
 		}
 		for i := range run.Result.Run.Series {
 			seriesAnswers(run, &run.Result.Run.Series[i], add)
 		}
 	}
-	return all
+	return order, of
 }
 
 // seriesAnswers adds what a frontier or a search found.
@@ -211,14 +207,15 @@ func (r *Run) stage(index uint32) *stage {
 
 // answers compares what frontiers and searches of both sides found.
 func (a *Against) answers(baseline, side *Side, rename func(string) string, o Options) error {
-	ours, theirs := baseline.answersOf(func(name string) string { return name }), side.answersOf(rename)
-	for _, k := range ours.order {
-		if len(theirs.of[k]) == 0 {
+	order, ours := baseline.answersOf(func(name string) string { return name })
+	others, theirs := side.answersOf(rename)
+	for _, k := range order {
+		if len(theirs[k]) == 0 {
 			a.Unmatched = append(a.Unmatched, Left{Stage: k.String(), Why: "only in " + baseline.Name, inBaseline: true})
 			continue
 		}
-		x := a.known(k, ours.of[k], baseline.Name, false, o)
-		y := a.known(k, theirs.of[k], side.Name, len(x) > 0, o)
+		x := a.known(k, ours[k], baseline.Name, false, o)
+		y := a.known(k, theirs[k], side.Name, len(x) > 0, o)
 		if len(x) >= fewestRepeats && len(y) >= fewestRepeats {
 			a.Answers = append(a.Answers, answered(k, x, y))
 			a.Answers[len(a.Answers)-1].repeats(x, y, o)
@@ -232,8 +229,8 @@ func (a *Against) answers(baseline, side *Side, rename func(string) string, o Op
 			a.Answers = append(a.Answers, answer)
 		}
 	}
-	for _, k := range theirs.order {
-		if len(ours.of[k]) == 0 {
+	for _, k := range others {
+		if len(ours[k]) == 0 {
 			a.Unmatched = append(a.Unmatched, Left{Stage: k.String(), Why: "only in " + side.Name})
 		}
 	}

@@ -288,7 +288,12 @@ func newPair(ours, theirs *stage) (*pairOf, error) {
 	if b == nil || err != nil {
 		return nil, err
 	}
-	return &pairOf{a, b, apart(ours, theirs)}, nil
+	p := &pairOf{a: a, b: b}
+	from, known := ours.result.Middle()
+	if to, also := theirs.result.Middle(); known && also {
+		p.apartS = to - from
+	}
+	return p, nil
 }
 
 // requests calls each with the stage's measured requests; with none if the run has no rows.
@@ -297,16 +302,6 @@ func (s *stage) requests(each func(*Request) error) error {
 		return nil
 	}
 	return s.run.Requests(s.result.Index, each)
-}
-
-// apart returns the seconds from the middle of a stage to that of another, 0 if they are not known.
-func apart(a, b *stage) float64 {
-	from, known := a.result.Middle()
-	to, known2 := b.result.Middle()
-	if !known || !known2 {
-		return 0
-	}
-	return to - from
 }
 
 // compare adds the metrics that both stages have. The pair may be nil: there are no rows.

@@ -3,6 +3,8 @@ package compare
 import (
 	"fmt"
 	"slices"
+
+	"github.com/spate-load/spate/internal/lists"
 )
 
 // Comparison is the outcome of comparing sides with the first of them, the baseline.
@@ -208,12 +210,7 @@ func (a *Against) Counts() map[Outcome]int {
 
 // Gaps returns in words which stages and answers of the baseline were not compared, or "".
 func (a *Against) Gaps() string {
-	missing := 0
-	for _, l := range a.Unmatched {
-		if l.inBaseline {
-			missing++
-		}
-	}
+	missing := len(lists.Where(a.Unmatched, func(l Left) bool { return l.inBaseline }))
 	switch {
 	case len(a.Refused) > 0:
 		return fmt.Sprintf("stages and answers INVALID or incomplete and not compared: %d", len(a.Refused))
@@ -229,9 +226,6 @@ func (a *Against) Tested() bool {
 }
 
 // Count returns how many differences of all sides have an outcome.
-func (c *Comparison) Count(o Outcome) (n int) {
-	for i := range c.Sides {
-		n += c.Sides[i].Counts()[o]
-	}
-	return n
+func (c *Comparison) Count(o Outcome) int {
+	return lists.Sum(c.Sides, func(a Against) int { return a.Counts()[o] })
 }

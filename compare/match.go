@@ -41,32 +41,21 @@ func (s *Side) distinct() error {
 func ByTarget(runs []*Run) []Side {
 	var sides []Side
 	for _, name := range (&Side{Runs: runs}).targets() {
-		sides = append(sides, Side{Name: name, Runs: namedAfter(name, runs), Target: name})
+		named := lists.Each(runs, func(run *Run) *Run {
+			one := *run
+			one.Name = name + " of " + run.Name
+			return &one
+		})
+		sides = append(sides, Side{Name: name, Runs: named, Target: name})
 	}
 	return sides
-}
-
-// namedAfter returns copies of runs with a target's name before theirs.
-func namedAfter(target string, runs []*Run) []*Run {
-	named := make([]*Run, len(runs))
-	for i, run := range runs {
-		one := *run
-		one.Name = target + " of " + run.Name
-		named[i] = &one
-	}
-	return named
 }
 
 // key is what was asked of a stage.
 type key struct{ target, workload, load string }
 
 // String returns the key in words.
-func (k key) String() string { return joined(k.target, k.workload, k.load) }
-
-// joined is those parts of a name that are not empty.
-func joined(parts ...string) string {
-	return strings.Join(lists.Where(parts, func(s string) bool { return s != "" }), ", ")
-}
+func (k key) String() string { return words.Joined(", ", k.target, k.workload, k.load) }
 
 // place tells stages with the same key apart.
 type place struct {
@@ -155,13 +144,8 @@ func (s *stage) refusal() string {
 
 // failed returns the words of the checks behind a verdict.
 func failed(t trust.Trust) string {
-	var all []string
-	for _, c := range t.Checks {
-		if c.Verdict == t.Verdict {
-			all = append(all, c.Words)
-		}
-	}
-	return strings.Join(all, "; ")
+	behind := lists.Where(t.Checks, func(c trust.Check) bool { return c.Verdict == t.Verdict })
+	return strings.Join(lists.Each(behind, func(c trust.Check) string { return c.Words }), "; ")
 }
 
 // targets returns the names of a side's targets, the plan's baseline first.

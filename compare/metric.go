@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/internal/lists"
 )
 
 // Metric is a number of a stage that is compared.
@@ -38,12 +39,9 @@ var Metrics = allMetrics()
 
 // MetricNamed returns the metric of a name. The error lists all names.
 func MetricNamed(name string) (*Metric, error) {
-	var names []string
-	for i := range Metrics {
-		if Metrics[i].Name == name {
-			return &Metrics[i], nil
-		}
-		names = append(names, Metrics[i].Name)
+	names := lists.Each(Metrics, func(m Metric) string { return m.Name })
+	if i := slices.Index(names, name); i >= 0 {
+		return &Metrics[i], nil
 	}
 	return nil, fmt.Errorf("number %.60q: want one of %s", name, strings.Join(names, ", "))
 }

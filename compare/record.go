@@ -2,7 +2,6 @@ package compare
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"github.com/spate-load/spate/aggregate/results"
@@ -88,8 +87,12 @@ func RecordOf(r *Run, before func(StageKey) *Run, o Options) (*Record, error) {
 func recordOf(r *Run, s *results.StageResult) StageRecord {
 	out := StageRecord{
 		Target: s.Target, Workload: s.Workload, Load: s.Load.Words, Repeat: s.Load.Repeat,
-		Labels: labelsOf(r, s.Target), Verdict: s.Trust.Verdict,
-		Usable: (&stage{run: r, result: s}).refusal() == "", Numbers: map[string]Number{},
+		Verdict: s.Trust.Verdict, Usable: (&stage{run: r, result: s}).refusal() == "", Numbers: map[string]Number{},
+	}
+	for _, t := range r.Result.Run.Targets {
+		if t.Name == s.Target {
+			out.Labels = t.Labels
+		}
 	}
 	for i := range Metrics {
 		if value := Metrics[i].value(s); value != nil {
@@ -138,13 +141,4 @@ func nameOf(r *Run) string { return cmp.Or(r.Result.Run.ID, r.Name) }
 func begun(r *Run) time.Time {
 	t, _ := time.Parse(time.RFC3339, *cmp.Or(r.Result.Run.BeginTime, new(""))) // zero if it fails
 	return t
-}
-
-// labelsOf returns the labels that the plan of a run gives a target.
-func labelsOf(r *Run, target string) map[string]string {
-	i := slices.IndexFunc(r.Result.Run.Targets, func(t results.RunTarget) bool { return t.Name == target })
-	if i < 0 {
-		return nil
-	}
-	return r.Result.Run.Targets[i].Labels
 }

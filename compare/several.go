@@ -9,6 +9,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/report/tables"
 	"github.com/spate-load/spate/thresholds"
@@ -37,10 +38,7 @@ func rows(sides []Side) (all []string) {
 		if s.Name != s.Target || sides[0].Runs[0].Result == sides[len(sides)-1].Runs[0].Result {
 			continue
 		}
-		var names []string
-		for _, run := range s.Runs {
-			names = append(names, run.Name)
-		}
+		names := lists.Each(s.Runs, func(run *Run) string { return run.Name })
 		all = append(all, s.Name+": "+strings.Join(names, ", "))
 	}
 	return all

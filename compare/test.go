@@ -131,13 +131,10 @@ func (r *Run) Margin(index uint32, m *Metric) (*float64, error) {
 	if of == nil || err != nil {
 		return nil, err
 	}
-	moved := m.series(of, *m.value(s))
-	if moved == nil {
-		return nil, nil //nolint:nilnil // as above
+	if moved := m.series(of, *m.value(s)); moved != nil {
+		if spread, ok := chance.Series(moved, of.residence); ok {
+			return new(spread.Margin(confidence)), nil
+		}
 	}
-	spread, ok := chance.Series(moved, of.residence)
-	if !ok {
-		return nil, nil //nolint:nilnil // as above
-	}
-	return new(spread.Margin(confidence)), nil
+	return nil, nil //nolint:nilnil // as above
 }

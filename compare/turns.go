@@ -272,8 +272,10 @@ const onceEach = "one stage of each target: what changes over time may explain i
 
 // pairOf are two stages of two targets in one run.
 type pairOf struct {
-	a, b   *series
-	apartS float64 // from the middle of the first to that of the second, in seconds; negative: the second ran first
+	a, b *series
+	// apartS is the seconds from the middle of the first to that of the second; negative: the second ran first; 0: not
+	// known.
+	apartS float64
 }
 
 // drifts returns by how much each part of both stages moves the drift within them, the relative change in a second,

@@ -151,22 +151,16 @@ func eachRequest(l *ledger.Ledger, rec *spatev1.StageRecord, each func(*compare.
 			if r.GetUnmeasured() {
 				continue
 			}
-			request := requestOf(r)
-			if err := each(&request); err != nil {
+			if err := each(&compare.Request{
+				Index: r.GetIndex(), Turn: r.GetTurn(), ISLAsked: r.GetIslAsked(), OSLAsked: r.GetOslAsked(),
+				BodyHash: r.GetBodyHash(), StartNs: r.GetStartNs(), EndNs: r.GetEndNs(),
+				FirstTokenNs: r.FirstTokenNs, LastTokenNs: r.LastTokenNs, OutputTokens: r.GetOutputTokens(),
+				ITLNs: r.GetItlNs(), Cancelled: r.GetCancelled(),
+				Completed: !r.GetCancelled() && r.GetErrorClass() == spatev1.ErrorClass_ERROR_CLASS_UNSPECIFIED,
+			}); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-}
-
-// requestOf converts a record of the ledger.
-func requestOf(r *spatev1.RequestRecord) compare.Request {
-	return compare.Request{
-		Index: r.GetIndex(), Turn: r.GetTurn(),
-		ISLAsked: r.GetIslAsked(), OSLAsked: r.GetOslAsked(), BodyHash: r.GetBodyHash(),
-		StartNs: r.GetStartNs(), EndNs: r.GetEndNs(), FirstTokenNs: r.FirstTokenNs, LastTokenNs: r.LastTokenNs,
-		OutputTokens: r.GetOutputTokens(), ITLNs: r.GetItlNs(), Cancelled: r.GetCancelled(),
-		Completed: !r.GetCancelled() && r.GetErrorClass() == spatev1.ErrorClass_ERROR_CLASS_UNSPECIFIED,
-	}
 }

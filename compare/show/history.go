@@ -82,7 +82,7 @@ func historyTable(l *spatev1.HistoryLine) *table.Table {
 		}
 		row := t.Add(lists.Each([]string{p.GetTime().AsTime().Format("2006-01-02 15:04"), p.GetRun(), p.GetVersion(),
 			strings.Join(naming.LabelTexts(p.GetLabels()), " "), value(d, p.GetValue()), changed,
-			joined(p.GetOutcome(), verdict)}, words.Printable)...)
+			words.Joined(", ", p.GetOutcome(), verdict)}, words.Printable)...)
 		row.Cells[len(row.Cells)-2].Class = p.GetOutcome()
 	}
 	return t

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 )
 
@@ -88,13 +89,9 @@ func Change(d *compare.Difference) string {
 }
 
 // Worse describes the numbers of a stage that are worse than the baseline's, one a text.
-func Worse(s *compare.Stage) (sentences []string) {
-	for i := range s.Metrics {
-		if d := &s.Metrics[i]; d.Outcome == compare.Worse {
-			sentences = append(sentences, compare.TitleOf(d.Metric)+": "+Change(d))
-		}
-	}
-	return sentences
+func Worse(s *compare.Stage) []string {
+	worse := lists.Where(s.Metrics, func(d compare.Difference) bool { return d.Outcome == compare.Worse })
+	return lists.Each(worse, func(d compare.Difference) string { return compare.TitleOf(d.Metric) + ": " + Change(&d) })
 }
 
 // probability formats a p value.
@@ -110,7 +107,7 @@ func probability(p *float64) string {
 
 // StageName names a compared stage.
 func StageName(s *compare.Stage) string {
-	name := joined(s.Target, s.Workload, s.Load)
+	name := words.Printable(words.Joined(", ", s.Target, s.Workload, s.Load))
 	if s.Repeat != nil && *s.Repeat > 0 {
 		name += fmt.Sprintf(", repeat %d", *s.Repeat+1)
 	}

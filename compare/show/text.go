@@ -69,11 +69,8 @@ func marked[T any](items []T, name func(*T) string, marks func(*T) []string) (li
 }
 
 // left describes stages that were left out.
-func left(how string, stages []compare.Left) (lines []string) {
-	for _, s := range stages {
-		lines = append(lines, words.Printable(how+s.Stage+": "+s.Why))
-	}
-	return lines
+func left(how string, stages []compare.Left) []string {
+	return lists.Each(stages, func(s compare.Left) string { return words.Printable(how + s.Stage + ": " + s.Why) })
 }
 
 // groups returns the items of a list that follow one another and have the same title, by title.
@@ -93,13 +90,12 @@ func groups[T any](list []T, title func(*T) string) iter.Seq2[string, []T] {
 }
 
 // gridOf is the title of the table that a stage is in. answerGrid is that of an answer.
-func gridOf(s *compare.Stage) string { return joined(s.Target, s.Workload) }
+func gridOf(s *compare.Stage) string {
+	return words.Printable(words.Joined(", ", s.Target, s.Workload))
+}
 
-func answerGrid(a *compare.Answer) string { return joined(a.Target, a.Workload) }
-
-// joined is those parts of a name that are not empty.
-func joined(parts ...string) string {
-	return words.Printable(strings.Join(lists.Where(parts, func(s string) bool { return s != "" }), ", "))
+func answerGrid(a *compare.Answer) string {
+	return words.Printable(words.Joined(", ", a.Target, a.Workload))
 }
 
 // loadName names a stage within its table.

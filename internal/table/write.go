@@ -2,6 +2,7 @@ package table
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/csv"
 	"encoding/json"
@@ -317,12 +318,7 @@ func (t *Aligned) Width() int {
 	return total
 }
 
-func (t *Aligned) gap() string {
-	if t.Gap == "" {
-		return "  "
-	}
-	return t.Gap
-}
+func (t *Aligned) gap() string { return cmp.Or(t.Gap, "  ") }
 
 func (t *Aligned) widths() []int {
 	var widths []int

@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/spate-load/spate/internal/lists"
 )
 
 // Shorten joins at most n names.
@@ -102,6 +104,11 @@ func Printable(text string) string {
 		}
 		return r
 	}, text)
+}
+
+// Joined is those parts that are not empty, with a separator between them.
+func Joined(separator string, parts ...string) string {
+	return strings.Join(lists.Where(parts, func(s string) bool { return s != "" }), separator)
 }
 
 // Wrap breaks text between words into lines of at most width columns. A longer word gets its own line. 0: no limit.

@@ -116,7 +116,7 @@ func (w *writer) wrong() string {
 		parts = append(parts, "the result is incomplete: "+andMore(missing[0], n))
 	}
 	parts = append(parts, w.failures(), w.left(trust.Invalid))
-	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "; ")
+	return words.Joined("; ", parts...)
 }
 
 // andMore adds to the first of n items how many others there are.

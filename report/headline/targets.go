@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 )
 
@@ -46,10 +47,7 @@ func (w *writer) targets(names []string, searched bool) error {
 	}
 	switch {
 	case len(c.Sides) > 1:
-		var parts []string
-		for i := range c.Sides {
-			parts = append(parts, c.Sides[i].Name+" "+Verdict(&c.Sides[i]))
-		}
+		parts := lists.Each(c.Sides, func(a compare.Against) string { return a.Name + " " + Verdict(&a) })
 		w.say("Against %s: %s", names[0], words.Shorten(parts, 2*most))
 	case len(c.Sides[0].Stages)+len(c.Sides[0].Answers) == 0:
 		return w.target()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/loadpoint"
@@ -27,7 +28,7 @@ func Frontiers(r *results.Result) *table.Table {
 
 // frontierRow returns the row of a point.
 func frontierRow(r *results.Result, f *results.SeriesResult, p results.SeriesPoint) table.Row {
-	verdict, leftOut, load := string(*cmp.Or(p.Verdict, new(trust.Verdict))), *cmp.Or(p.LeftOut, new("")), ""
+	verdict, leftOut, load, off := *cmp.Or(p.Verdict, new(trust.Verdict)), *cmp.Or(p.LeftOut, new("")), "", ""
 	if s := results.StageAt(r.Stages, p.Stage); s != nil {
 		load = s.Load.Words
 	}
@@ -35,18 +36,14 @@ func frontierRow(r *results.Result, f *results.SeriesResult, p results.SeriesPoi
 		Heading: words.Printable(fmt.Sprintf("%s, %s: throughput against %s", f.Target, f.Workload, f.Latency)),
 		Name:    words.Printable(f.Target + ", " + f.Workload + ", " + load),
 		Cells: []table.Cell{word(f.Target), word(f.Workload), word(f.Latency), word(f.Unit), table.Count(p.Stage + 1),
-			number(&p.Load), word(load), word(verdict), number(p.RequestThroughput), number(p.OutputTokenThroughput),
-			number(p.LatencyMs), number(p.Goodput), number(p.GoodShare), word(Yes(p.Pareto)), word(leftOut),
-			word(strings.Join(answersOf(f, p), ", "))},
-	}
-	var marks []string
-	if verdict != "" && verdict != string(trust.Valid) {
-		marks = append(marks, verdict)
+			number(&p.Load), word(load), word(string(verdict)), number(p.RequestThroughput),
+			number(p.OutputTokenThroughput), number(p.LatencyMs), number(p.Goodput), number(p.GoodShare),
+			word(Yes(p.Pareto)), word(leftOut), word(strings.Join(answersOf(f, p), ", "))},
 	}
 	if leftOut != "" {
-		marks = append(marks, "not on the curve: "+words.Printable(leftOut))
+		off = "not on the curve: " + words.Printable(leftOut)
 	}
-	row.Mark = strings.Join(marks, ", ")
+	row.Mark = words.Joined(", ", doubtful(verdict), off)
 	return row
 }
 
@@ -150,18 +147,15 @@ func believed(s *results.SeriesResult) bool {
 
 // searchRow returns the row of a search, without ratios.
 func searchRow(r *results.Result, s *results.SeriesResult) table.Row {
-	verdict, marks := string(*cmp.Or(s.Verdict, new(trust.Verdict))), []string(nil)
-	if verdict != "" && verdict != string(trust.Valid) {
-		marks = append(marks, verdict)
-	}
+	verdict, rough := *cmp.Or(s.Verdict, new(trust.Verdict)), ""
 	if !s.Converged {
-		marks = append(marks, "not as precise as requested")
+		rough = "not as precise as requested"
 	}
 	row := table.Row{
-		Heading: words.Printable(question(s)), Mark: strings.Join(marks, ", "),
+		Heading: words.Printable(question(s)), Mark: words.Joined(", ", doubtful(verdict), rough),
 		Name: words.Printable(s.Target + ", " + s.Workload),
 		Cells: []table.Cell{word(s.Workload), word(strings.Join(s.Objectives, ", ")), word(s.Unit), word(s.Target),
-			word(verdict), word(Yes(s.Converged)), number(s.Limit().Kept), number(s.Limit().Broke)},
+			word(string(verdict)), word(Yes(s.Converged)), number(s.Limit().Kept), number(s.Limit().Broke)},
 	}
 	numbers := make([]*float64, throughputs)
 	if stage := s.Limit().Stage; stage != nil {
@@ -169,8 +163,6 @@ func searchRow(r *results.Result, s *results.SeriesResult) table.Row {
 			numbers = targetNumbers(r, at)[:throughputs]
 		}
 	}
-	for _, v := range numbers {
-		row.Cells = append(row.Cells, number(v))
-	}
+	row.Cells = append(row.Cells, lists.Each(numbers, number)...)
 	return row
 }

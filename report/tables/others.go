@@ -5,6 +5,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/table"
 )
 
@@ -28,7 +29,7 @@ func GuideLLM(r *results.Result) *table.Table {
 	for i := range r.Stages {
 		s := &r.Stages[i]
 		values := slices.Concat(guideTokenValues(s), guideLatencyValues(s), guideThroughputValues(s))
-		t.Rows = append(t.Rows, marked(t.Columns, s, newRow(s, s.Target+", "+s.Workload, numbers(values)...), ""))
+		t.Rows = append(t.Rows, marked(t.Columns, s, newRow(s, s.Target+", "+s.Workload, lists.Each(values, number)...), ""))
 	}
 	return explained(t)
 }
@@ -106,7 +107,7 @@ func AIPerf(r *results.Result) *table.Table {
 	for i := range r.Stages {
 		s := &r.Stages[i]
 		for _, m := range aiperfRows(s) {
-			row := newRow(s, stageName(s), slices.Concat([]table.Cell{word(m.name)}, numbers(m.values[:]))...)
+			row := newRow(s, stageName(s), append([]table.Cell{word(m.name)}, lists.Each(m.values[:], number)...)...)
 			row.Mark = "" // the heading has it, once for all rows
 			t.Rows = append(t.Rows, marked(t.Columns, s, row, m.of+"."))
 		}

@@ -77,11 +77,9 @@ func cellsOf[R results.StageResult | results.PartResult](r *R, columns []table.C
 // stageColumns returns the columns that say which stage a row is about. People see the load and the target if there
 // are headers for them. stageCells has the cells.
 func stageColumns(load, target string) []table.Column {
-	return []table.Column{
-		{Key: "stage"}, {Key: "workload", Words: true}, {Key: "load", Header: load, Label: true, Words: true},
-		{Key: "target", Header: target, Label: true, Words: true}, {Key: "verdict", Words: true},
-		{Key: "complete", Words: true},
-	}
+	columns := ColumnsOf("about")
+	columns[2].Header, columns[3].Header = load, target
+	return columns
 }
 
 func stageCells(s *results.StageResult) []table.Cell {
@@ -102,14 +100,6 @@ func newRow(s *results.StageResult, heading string, cells ...table.Cell) table.R
 	return table.Row{Heading: words.Printable(heading), Mark: markOf(s),
 		Name:  words.Printable(s.Target + ", " + s.Workload + ", " + s.Load.Words),
 		Cells: slices.Concat(stageCells(s), cells)}
-}
-
-// numbers returns the cells of numbers, which may not be known.
-func numbers(values []*float64) (cells []table.Cell) {
-	for _, v := range values {
-		cells = append(cells, number(v))
-	}
-	return cells
 }
 
 // asOurs are our names for vLLM's numbers in results.json, which are doubtful if ours are.
@@ -138,14 +128,19 @@ func explained(t *table.Table) *table.Table {
 
 // markOf returns what makes the numbers of a stage doubtful.
 func markOf(s *results.StageResult) string {
-	var marks []string
+	partial := ""
 	if !s.Complete {
-		marks = append(marks, "PARTIAL")
+		partial = "PARTIAL"
 	}
-	if v := s.Trust.Verdict; v != "" && v != trust.Valid {
-		marks = append(marks, string(v))
+	return words.Joined(", ", partial, doubtful(s.Trust.Verdict))
+}
+
+// doubtful returns a verdict, unless it is VALID.
+func doubtful(v trust.Verdict) string {
+	if v == trust.Valid {
+		return ""
 	}
-	return strings.Join(marks, ", ")
+	return string(v)
 }
 
 // stageName names a stage, with its mark. People count stages from 1.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
-	"github.com/spate-load/spate/internal/chance"
 	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
@@ -42,7 +41,14 @@ func Targets(r *results.Result, baseline string) (*table.Table, error) {
 			if drift == "" {
 				turns = nil // a ratio is that of the numbers in the table, unless a note says otherwise
 			}
-			cells := s.numbers(r, base, turns)
+			var cells []table.Cell
+			for at, v := range targetNumbers(r, s.StageResult) {
+				c := number(v)
+				if base != nil && s.Target != base.Target && s.Believable() {
+					c.Ratio = s.ratio(r, base, turns, at)
+				}
+				cells = append(cells, c)
+			}
 			row := newRow(s.StageResult, s.Workload, cells...)
 			if len(s.of) > 1 {
 				row.Cells[0] = table.Cell{} // repeats are several stages
@@ -58,18 +64,6 @@ func Targets(r *results.Result, baseline string) (*table.Table, error) {
 			"difference between them")
 	}
 	return explained(t), nil
-}
-
-// numbers returns the cells of a row's numbers, with ratios to the baseline's row. base may be nil.
-func (s *targetRow) numbers(r *results.Result, base *targetRow, turns *chance.Turns) (cells []table.Cell) {
-	for i, v := range targetNumbers(r, s.StageResult) {
-		c := number(v)
-		if base != nil && s.Target != base.Target && s.Believable() {
-			c.Ratio = s.ratio(r, base, turns, i)
-		}
-		cells = append(cells, c)
-	}
-	return cells
 }
 
 // numberOf returns the name in results.json of the number in a column: "ttft_ms.p99" of "p99_ttft_ms".

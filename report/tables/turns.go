@@ -2,6 +2,7 @@ package tables
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -122,9 +123,5 @@ func oneAfterTheOther(r *results.Result) bool {
 		stages[s.Target]++
 		last = s.Target
 	}
-	most := 0
-	for _, n := range stages {
-		most = max(most, n)
-	}
-	return len(stages) > 1 && most > 1 && changes == len(stages)-1
+	return len(stages) > 1 && slices.Max(slices.Collect(maps.Values(stages))) > 1 && changes == len(stages)-1
 }
