@@ -301,6 +301,16 @@ func (s *Sums) InFlight(window int) (sum uint64) {
 	return sum
 }
 
+// Delivered returns how many agents delivered a window.
+func (s *Sums) Delivered(window uint32) (agents uint64) {
+	for _, a := range s.Agents {
+		if a.startsIn() <= window && int(window) < len(a.peaks) {
+			agents++
+		}
+	}
+	return agents
+}
+
 // Values returns the stage's merged values of a metric, or nil if there are none. The caller must not change them, nor
 // use them while snapshots are still being added.
 func (s *Stage) Values(m spatev1.Metric) *histogram.Histogram {

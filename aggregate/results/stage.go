@@ -396,18 +396,22 @@ type Second struct {
 	Started, Ended, Failed uint64
 	// InFlight is the most requests in flight, as in peak_concurrency.
 	InFlight uint64
+	// Agents are those that measured.
+	Agents uint64
 	// Tokens are the output tokens that arrived, counted as for the peak. Nil: not known.
 	Tokens *uint64
+	// Load is what servers and GPUs reported.
+	Load servermetrics.Load
 }
 
 // SecondsOf returns the windows of a merged stage, in order. Windows that no agent delivered are not there.
 func SecondsOf(merged *merge.Stage, rec *spatev1.StageRecord) (seconds []Second) {
 	merged.Read(rec, func(all *merge.Sums) {
-		s := sums{all}
+		s, loads := sums{all}, all.Servers.Loads()
 		for _, number := range slices.Sorted(maps.Keys(s.Windows)) {
 			w := s.Windows[number]
 			second := Second{Window: number, Started: w.Started, Ended: w.Ended, Failed: w.Failed,
-				InFlight: s.InFlight(int(number))}
+				InFlight: s.InFlight(int(number)), Agents: s.Delivered(number), Load: loads[number]}
 			if tokens, known := s.tokensIn(w); known {
 				second.Tokens = &tokens
 			}
