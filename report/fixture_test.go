@@ -151,6 +151,7 @@ func (w *window) complete(row *spatev1.RequestRecord) {
 		Completed: 1, InputTokens: 100, OutputTokens: 4, Frames: 4, TokensArrived: 4, TokenFrames: 4, Chunks: 4,
 	})
 	row.FirstTokenNs, row.LastTokenNs, row.EndNs = &first, &last, last
+	row.SentNs, row.FirstByteNs = new(row.GetStartNs()+120_000), new(first-1_000_000)
 	row.FirstChunkNs, row.LastChunkNs, row.FirstTextNs, row.FirstAnswerNs = &first, &last, &first, &first
 	row.Chunks, row.TokenFrames, row.ItlNs = 4, 4, []int64{gap, gap, gap}
 	row.InputTokens, row.OutputTokens, row.Usage = new(uint64(100)), new(uint64(4)), true

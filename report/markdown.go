@@ -23,7 +23,9 @@ func writeMarkdown(w io.Writer, r *results.Result) error {
 	if err != nil {
 		return err
 	}
-	for _, s := range slices.Concat([]table.Section{thresholdsSection(r)}, gridSections(r), details) {
+	slowest := table.NewSection("Slowest requests", tables.Slowest(r).Blocks()...)
+	for _, s := range slices.Concat([]table.Section{thresholdsSection(r)}, gridSections(r), details,
+		[]table.Section{slowest}) {
 		s.Markdown(&b)
 	}
 	_, err = io.WriteString(w, printable(b.String()))

@@ -97,6 +97,9 @@ func filesOf(ledger *ledger.Ledger, o Options) (result *results.Result, in page.
 	if err != nil {
 		return nil, in, nil, err
 	}
+	if err := requests.AddExamples(ledger, result); err != nil {
+		return nil, in, nil, err
+	}
 	if err := judged(result, run.GetPlanYaml(), o); err != nil {
 		return nil, in, nil, err
 	}

@@ -224,6 +224,7 @@ type requestRow struct {
 	DNSNs           *int64  `json:"dns_ns" parquet:"dns_ns,optional"`
 	TCPNs           *int64  `json:"tcp_ns" parquet:"tcp_ns,optional"`
 	TLSNs           *int64  `json:"tls_ns" parquet:"tls_ns,optional"`
+	ServerQueueNs   *int64  `json:"server_queue_ns" parquet:"server_queue_ns,optional"`
 	HeldNs          *int64  `json:"held_ns" parquet:"held_ns,optional"`
 	ToolCalls       *uint64 `json:"tool_calls" parquet:"tool_calls,optional"`
 	ValidToolCalls  *uint64 `json:"valid_tool_calls" parquet:"valid_tool_calls,optional"`

@@ -199,7 +199,8 @@ func TestRowHoldsTheRequest(t *testing.T) {
 		ConnectNs: proto.Int64(77), DnsNs: proto.Int64(7), TcpNs: proto.Int64(30), TlsNs: proto.Int64(40),
 		ItlNs: []int64{2500, 3500}, IslAsked: 12, OslAsked: 4, InputTokens: proto.Uint64(10),
 		OutputTokens: proto.Uint64(5), Usage: true, TokenFrames: 3, CachedTokens: proto.Uint64(6), SharedTokens: 8,
-		HttpStatus: 200, BodyHash: 99, FinishReason: "stop", Texts: proto.Uint32(3),
+		ServerQueueNs: proto.Int64(700),
+		HttpStatus:    200, BodyHash: 99, FinishReason: "stop", Texts: proto.Uint32(3),
 	}
 	if diff := cmp.Diff(want, tape.snapshots[0].GetRecords()[0], protocmp.Transform()); diff != "" {
 		t.Errorf("row (-want +got):\n%s", diff)

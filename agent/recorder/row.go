@@ -67,6 +67,9 @@ func setOptional(row *spatev1.RequestRecord, o *stream.Observation) {
 	if o.HasReasoningTokens {
 		row.ReasoningTokens = new(o.ReasoningTokens)
 	}
+	if o.Server.Queue != nil {
+		row.ServerQueueNs = new(o.Server.Queue.Nanoseconds())
+	}
 	if o.Err != nil && !o.Cancelled {
 		row.ErrorClass, row.Error = o.Err.Class, clip(o.Err.Message)
 	}

@@ -263,6 +263,8 @@ type RunTarget struct {
 	CostPerHour *float64 `json:"cost_per_hour"`
 	// What else the plan says about the target.
 	Labels map[string]string `json:"labels"`
+	// Where reports link traces to, with {trace_id}. Null: nowhere.
+	TraceURL *string `json:"trace_url"`
 	// True of the target that the others are compared with: the one that the plan marks, or the first.
 	Baseline bool `json:"baseline"`
 }
@@ -396,6 +398,54 @@ type StageResult struct {
 	StartSpread *StartSpread `json:"start_spread"`
 	// Request rows that agents dropped because their memory for rows was full while the coordinator was unreachable.
 	DroppedRecords uint64 `json:"dropped_records"`
+	// Single requests that show where the time goes: at the median, at the 99th percentile, and the slowest. Empty: the
+	// run keeps no request rows, or none has an E2E.
+	Examples []Example `json:"examples"`
+}
+
+// Example is a completed request of a stage, by its row.
+type Example struct {
+	// "p50" or "p99": the request whose E2E is nearest to that of the stage. "slowest": one of the five with the
+	// longest, the longest first.
+	Of string `json:"of"`
+	// Index of the request in the stage; of the session, where turn counts.
+	Index uint64 `json:"index"`
+	// Turn of the session, from 0.
+	Turn uint32 `json:"turn"`
+	// Name of the agent that sent it.
+	Agent string `json:"agent"`
+	// URL of the endpoint, without a password.
+	Endpoint string `json:"endpoint"`
+	// ID of its trace. Null: the plan sets traceparent.
+	TraceID *string `json:"trace_id"`
+	// Output tokens. Null: not known.
+	OutputTokens *uint64 `json:"output_tokens"`
+	// For how long max_in_flight held it back. Null: not at all.
+	HeldMs *float64 `json:"held_ms"`
+	// Start - due, without held_ms.
+	SendDelayMs float64 `json:"send_delay_ms"`
+	// Time for DNS, TCP and TLS after the start. Null: the connection had been used before.
+	ConnectMs *float64 `json:"connect_ms"`
+	// Wait for the prefill, as the server reported it within the stream. Null: it did not.
+	ServerQueueMs *float64 `json:"server_queue_ms"`
+	// When the request had been sent, from its start. Null: not known, as in first_byte_ms.
+	SentMs *float64 `json:"sent_ms"`
+	// First byte of the response - start.
+	FirstByteMs *float64 `json:"first_byte_ms"`
+	// First token - start. Null: the answer came in one piece.
+	TTFTMs *float64 `json:"ttft_ms"`
+	// Last token - start.
+	E2EMs float64 `json:"e2e_ms"`
+	// The longest gaps between token frames, at most three, the longest first.
+	Gaps []Gap `json:"gaps"`
+}
+
+// Gap is a time without a token.
+type Gap struct {
+	// When it began, from the start of the request.
+	AtMs float64 `json:"at_ms"`
+	// How long it was.
+	GapMs float64 `json:"gap_ms"`
 }
 
 // StartSpread is the time from the first agent's start to the last agent's.

@@ -148,7 +148,8 @@ func targetsOf(targets []*spatev1.Target) []RunTarget {
 	results := make([]RunTarget, len(targets))
 	for i, t := range targets {
 		results[i] = RunTarget{Name: t.GetName(), GPUs: unlessZero(t.GetGpus()), Hardware: unlessZero(t.GetHardware()),
-			CostPerHour: unlessZero(t.GetCostPerHour()), Labels: t.GetLabels(), Baseline: t.GetBaseline()}
+			CostPerHour: unlessZero(t.GetCostPerHour()), Labels: t.GetLabels(), Baseline: t.GetBaseline(),
+			TraceURL: unlessZero(t.GetTraceUrl())}
 		if results[i].Labels == nil {
 			results[i].Labels = map[string]string{}
 		}

@@ -22,6 +22,7 @@ type sums struct{ *merge.Sums }
 // OfStage returns the result of the snapshots merged so far. rec is the stage's current record.
 func OfStage(merged *merge.Stage, rec *spatev1.StageRecord) (r StageResult) {
 	merged.Read(rec, func(s *merge.Sums) { r = sums{s}.result(rec) })
+	r.Examples = []Example{}
 	return r
 }
 

@@ -10,7 +10,8 @@ import (
 func TestSectionInMarkdown(t *testing.T) {
 	var b strings.Builder
 	numbers := New(Words("Name"), Numbers("Number"))
-	numbers.Add("a", "1")
+	numbers.Add("a", "1").Cells[0].Link = "https://h/t?a=(b)|<c>\\"
+	numbers.Add("b", "2").Cells[0].Link = "/runs/1"
 	NewSection("Empty", Text(""), List(nil), Texts([]string{"Stage"}, nil)).Markdown(&b)
 	NewSection("Errors <1>", Text("Of %d stages.", 2),
 		Texts([]string{"Stage", "Requests"}, [][]string{{"a \\| b\nc", Unknown}, {"*d*", "7"}}),
@@ -35,7 +36,8 @@ Of 2 stages.
 
 | Name | Number |
 |:-|-:|
-| a | 1 |
+| [a](https://h/t?a=%28b%29%7C%3Cc%3E%5C) | 1 |
+| b | 2 |
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Error(diff)

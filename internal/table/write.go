@@ -166,6 +166,9 @@ func (t *Table) MarkdownRows() string {
 		texts := t.texts(r, true)
 		for i, text := range texts {
 			texts[i] = Escape(strings.TrimRight(text, " "))
+			if link := r.Cells[i].Link; strings.Contains(link, "://") { // others lead within the site of a page
+				texts[i] = "[" + texts[i] + "](" + inLink.Replace(link) + ")"
+			}
 		}
 		write(" ", " ", texts)
 	}
@@ -173,6 +176,9 @@ func (t *Table) MarkdownRows() string {
 }
 
 var escapes = strings.NewReplacer(`\`, `\\`, "|", `\|`, "\r", " ", "\n", " ", "<", "&lt;", "[", `\[`, "`", "\\`", "*", `\*`)
+
+// inLink keeps a URL from ending the link, or the cell, that it is in.
+var inLink = strings.NewReplacer(`\`, "%5C", "|", "%7C", "<", "%3C", ">", "%3E", "(", "%28", ")", "%29")
 
 // Escape keeps a text in its line and its cell of Markdown, and from being read as markup.
 func Escape(s string) string { return escapes.Replace(s) }

@@ -42,6 +42,14 @@ type record struct {
 	ids   *measure.RequestIDs // nil: it has no trace
 }
 
+// trace returns the ID of its trace. Nil: it has none.
+func (r *record) trace() *string {
+	if r.ids == nil {
+		return nil
+	}
+	return new(string(measure.AppendTraceID(nil, r.ids.String(r.GetIndex(), int(r.GetTurn())))))
+}
+
 // word is the type of texts of which few differ.
 var word = parquet.Encoded(parquet.String(), &parquet.RLEDictionary)
 
@@ -68,12 +76,7 @@ var own = map[string]column{
 		}
 		return r.GetHttpStatus()
 	}},
-	"trace_id": {node: parquet.Optional(parquet.String()), own: func(r *record) any {
-		if r.ids == nil {
-			return nil
-		}
-		return string(measure.AppendTraceID(nil, r.ids.String(r.GetIndex(), int(r.GetTurn()))))
-	}},
+	"trace_id":  {node: parquet.Optional(parquet.String()), own: func(r *record) any { return *cmp.Or(r.trace(), new("")) }},
 	"error":     {node: parquet.Optional(parquet.String()), own: func(r *record) any { return r.GetError() }},
 	"body_hash": {node: parquet.String(), own: func(r *record) any { return fmt.Sprintf("%016x", r.GetBodyHash()) }},
 	"itl_ns": {node: parquet.List(nodes[protoreflect.Int64Kind]), own: func(r *record) any {
@@ -161,8 +164,8 @@ func (o ordered) Fields() []parquet.Field {
 }
 
 // rowUnits describes the units of the numbers in a row.
-const rowUnits = "Columns that end in _ns: nanoseconds since the start of the row's stage (held_ns, connect_ns, dns_ns, tcp_ns, tls_ns and itl_ns: " +
-	"nanoseconds). Lengths: tokens. Null: not known, or not reached."
+const rowUnits = "Columns that end in _ns: nanoseconds since the start of the row's stage (held_ns, server_queue_ns, connect_ns, dns_ns, " +
+	"tcp_ns, tls_ns and itl_ns: nanoseconds). Lengths: tokens. Null: not known, or not reached."
 
 // rowStage describes the stage that rows refer to by its index.
 type rowStage struct {

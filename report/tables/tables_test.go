@@ -35,8 +35,23 @@ func all(t *testing.T, r *results.Result) map[string]*table.Table {
 		t.Fatal(err)
 	}
 	return map[string]*table.Table{"targets": targets, "searches": searches, "frontiers": Frontiers(r), "parts": Parts(r),
-		"stages": Stages(r), "vllm": VLLM(r), "guidellm": GuideLLM(r),
+		"stages": Stages(r), "slowest": Slowest(withExamples(r)), "vllm": VLLM(r), "guidellm": GuideLLM(r),
 		"aiperf": AIPerf(r)}
+}
+
+// withExamples returns the result with requests of a target whose traces have links, and of one whose have none.
+func withExamples(r *results.Result) *results.Result {
+	r = new(*r)
+	r.Run.Records = new("parquet")
+	r.Run.Targets = slices.Clone(r.Run.Targets)
+	r.Run.Targets[0].TraceURL = new(`https://h/t/{trace_id}?a=(b)|"<c>`)
+	r.Stages = slices.Clone(r.Stages)
+	r.Stages[0].Examples = []results.Example{{Of: "p50", Index: 7, Turn: 1, Agent: "a", Endpoint: "http://e",
+		TraceID: new("0af7651916cd43dd8448eb211c80319c"), OutputTokens: new(uint64(9)), HeldMs: new(2.5), SendDelayMs: 0.25,
+		ConnectMs: new(1.5), ServerQueueMs: new(3.25), SentMs: new(0.5), FirstByteMs: new(8.0), TTFTMs: new(8.125),
+		E2EMs: 20, Gaps: []results.Gap{{AtMs: 11, GapMs: 4}, {AtMs: 9, GapMs: 1}}}, {Of: "slowest", Agent: "b", E2EMs: 30}}
+	r.Stages[1].Examples = []results.Example{{Of: "slowest", TraceID: new("1"), E2EMs: 30}}
+	return r
 }
 
 // TestTables compares all tables in all formats with the files in testdata. go test ./report/tables -update writes them

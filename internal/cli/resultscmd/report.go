@@ -2,6 +2,7 @@
 package resultscmd
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -86,7 +87,7 @@ func (f *reportFlags) keepBaseline(dir string) error {
 // printing is what `spate report` prints. Zero: the tables and the run directory.
 type printing struct {
 	Format         string `flag:"format" default:"text" oneof:"text, markdown, csv, json, html" help:"<form> of what is printed: text; markdown, json, html (report.md, results.json, report.html); or csv (a row for each stage)"`
-	Table          string `flag:"table" oneof:"stages, parts, targets, searches, choices, frontiers, vllm, guidellm, aiperf" help:"print one <table>: stages; parts (of mixtures); targets, searches (targets and answers side by side, with ratios to a baseline); choices (who was dropped, and why); frontiers; or vllm, guidellm, aiperf (what these tools print, by their definitions)"`
+	Table          string `flag:"table" oneof:"stages, parts, targets, searches, choices, frontiers, slowest, vllm, guidellm, aiperf" help:"print one <table>: stages; parts (of mixtures); targets, searches (targets and answers side by side, with ratios to a baseline); choices (who was dropped, and why); frontiers; slowest (requests); or vllm, guidellm, aiperf (what these tools print, by their definitions)"`
 	BaselineTarget string `flag:"baseline-target" help:"with --table targets or searches: <name> of the target to compare with (default: the plan's baseline, or its first target)"`
 }
 
@@ -143,11 +144,11 @@ func (p *printing) tableOf(r *results.Result) (*table.Table, error) {
 	}
 	of := map[string]func(*results.Result) *table.Table{
 		"": tables.Stages, "stages": tables.Stages, "parts": tables.Parts, "frontiers": tables.Frontiers,
-		"choices": tables.Choices,
-		"vllm":    tables.VLLM, "guidellm": tables.GuideLLM, "aiperf": tables.AIPerf,
+		"choices": tables.Choices, "slowest": tables.Slowest,
+		"vllm": tables.VLLM, "guidellm": tables.GuideLLM, "aiperf": tables.AIPerf,
 	}
 	t := of[p.Table](r)
-	if slices.Contains([]string{"parts", "frontiers", "choices"}, p.Table) {
+	if slices.Contains([]string{"parts", "frontiers", "choices", "slowest"}, p.Table) {
 		return p.some(t)
 	}
 	return t, nil
@@ -156,7 +157,7 @@ func (p *printing) tableOf(r *results.Result) (*table.Table, error) {
 // some returns a table that must have rows.
 func (p *printing) some(t *table.Table) (*table.Table, error) {
 	if len(t.Rows) == 0 {
-		return nil, fmt.Errorf("--table %s: the run has none", p.Table)
+		return nil, fmt.Errorf("--table %s: %s", p.Table, cmp.Or(strings.Join(t.Notes, " "), "the run has none"))
 	}
 	return t, nil
 }

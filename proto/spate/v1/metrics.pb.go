@@ -2533,7 +2533,9 @@ type RequestRecord struct {
 	// Model that the answer named, or "(other)". Empty: it named none.
 	AnswerModel string `protobuf:"bytes,47,opt,name=answer_model,json=answerModel,proto3" json:"answer_model,omitempty"`
 	// The text has replacement characters, or one token over and over.
-	Garbled       bool `protobuf:"varint,48,opt,name=garbled,proto3" json:"garbled,omitempty"`
+	Garbled bool `protobuf:"varint,48,opt,name=garbled,proto3" json:"garbled,omitempty"`
+	// Wait for the prefill, as the server reported it within the stream. Unset: it did not.
+	ServerQueueNs *int64 `protobuf:"varint,49,opt,name=server_queue_ns,json=serverQueueNs,proto3,oneof" json:"server_queue_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2890,6 +2892,13 @@ func (x *RequestRecord) GetGarbled() bool {
 	return false
 }
 
+func (x *RequestRecord) GetServerQueueNs() int64 {
+	if x != nil && x.ServerQueueNs != nil {
+		return *x.ServerQueueNs
+	}
+	return 0
+}
+
 var File_spate_v1_metrics_proto protoreflect.FileDescriptor
 
 const file_spate_v1_metrics_proto_rawDesc = "" +
@@ -3097,7 +3106,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x0f_unsent_from_ns\"M\n" +
 	"\vMetricCount\x12(\n" +
 	"\x06metric\x18\x01 \x01(\x0e2\x10.spate.v1.MetricR\x06metric\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x04R\x05count\"\xd5\x0e\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"\x96\x0f\n" +
 	"\rRequestRecord\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x1a\n" +
 	"\bendpoint\x18\x02 \x01(\rR\bendpoint\x12\x1e\n" +
@@ -3153,7 +3162,8 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x04part\x18- \x01(\rR\x04part\x12\x14\n" +
 	"\x05model\x18. \x01(\tR\x05model\x12!\n" +
 	"\fanswer_model\x18/ \x01(\tR\vanswerModel\x12\x18\n" +
-	"\agarbled\x180 \x01(\bR\agarbledB\n" +
+	"\agarbled\x180 \x01(\bR\agarbled\x12+\n" +
+	"\x0fserver_queue_ns\x181 \x01(\x03H\x15R\rserverQueueNs\x88\x01\x01B\n" +
 	"\n" +
 	"\b_sent_nsB\x10\n" +
 	"\x0e_first_byte_nsB\x11\n" +
@@ -3176,7 +3186,8 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\v_tool_callsB\x13\n" +
 	"\x11_valid_tool_callsB\x0f\n" +
 	"\r_valid_answerB\b\n" +
-	"\x06_texts*\xb4\x06\n" +
+	"\x06_textsB\x12\n" +
+	"\x10_server_queue_ns*\xb4\x06\n" +
 	"\x06Metric\x12\x16\n" +
 	"\x12METRIC_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vMETRIC_TTFT\x10\x01\x12\x19\n" +

@@ -653,6 +653,9 @@ type Target struct {
 	Hardware string `protobuf:"bytes,22,opt,name=hardware,proto3" json:"hardware,omitempty"`
 	// What else reports should say about the target: {image: "vllm:0.10", quantization: fp8}.
 	Labels map[string]string `protobuf:"bytes,23,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Where reports link the traces of the slowest requests to: "https://jaeger.example/trace/{trace_id}". Default: reports
+	// show the trace IDs without links.
+	TraceUrl string `protobuf:"bytes,33,opt,name=trace_url,json=traceUrl,proto3" json:"trace_url,omitempty"`
 	// Reports compare the other targets with this one. Default: with the first target.
 	Baseline bool `protobuf:"varint,25,opt,name=baseline,proto3" json:"baseline,omitempty"`
 	// Whether answers are requested as a stream. false: each answer comes in one piece, so E2E and throughput are measured,
@@ -867,6 +870,13 @@ func (x *Target) GetLabels() map[string]string {
 		return x.Labels
 	}
 	return nil
+}
+
+func (x *Target) GetTraceUrl() string {
+	if x != nil {
+		return x.TraceUrl
+	}
+	return ""
 }
 
 func (x *Target) GetBaseline() bool {
@@ -5815,7 +5825,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x03e2e:\x17\xa2\x9d\"\x04ttft\xa2\x9d\"\x04tpot\xa2\x9d\"\x03e2e\"@\n" +
 	"\n" +
 	"Simulation\x122\n" +
-	"\x05speed\x18\x01 \x01(\x01B\x1c\xbaH\x19\xd8\x01\x01\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\xf0?R\x05speed\"\x89\x12\n" +
+	"\x05speed\x18\x01 \x01(\x01B\x1c\xbaH\x19\xd8\x01\x01\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\xf0?R\x05speed\"\xcc\x13\n" +
 	"\x06Target\x12\x90\x01\n" +
 	"\x04name\x18\x01 \x01(\tB|\xbaH(r&\x18\x80\x012!^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$\xa2\x9d\"Mmust be letters, digits, spaces and ._:()/-, and start with a letter or digitR\x04name\x12\xb5\x01\n" +
 	"\tendpoints\x18\x02 \x03(\tB\x96\x01\xbaHT\x92\x01Q\x10\x80\b\x18\x01\"JrH2F^(https?://|[A-Za-z0-9][A-Za-z0-9._-]*:[0-9]|\\[[0-9a-fA-F:.]+\\]:[0-9])\xa2\x9d\";must be a base URL like http://localhost:8000, or host:portR\tendpoints\x127\n" +
@@ -5848,7 +5858,8 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"max_output\x18\x14 \x01(\rB\t\xbaH\x06*\x04\x18\x80\x80@R\tmaxOutput\x12\x1d\n" +
 	"\x04gpus\x18\x15 \x01(\rB\t\xbaH\x06*\x04\x18\xc0\x84=R\x04gpus\x12$\n" +
 	"\bhardware\x18\x16 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\bhardware\x12M\n" +
-	"\x06labels\x18\x17 \x03(\v2\x1c.spate.v1.Target.LabelsEntryB\x17\xbaH\x14\x9a\x01\x11\x10@\"\x06r\x04\x10\x01\x18@*\x05r\x03\x18\x80\x02R\x06labels\x12\x1a\n" +
+	"\x06labels\x18\x17 \x03(\v2\x1c.spate.v1.Target.LabelsEntryB\x17\xbaH\x14\x9a\x01\x11\x10@\"\x06r\x04\x10\x01\x18@*\x05r\x03\x18\x80\x02R\x06labels\x12\xc0\x01\n" +
+	"\ttrace_url\x18! \x01(\tB\xa2\x01\xbaH-\xd8\x01\x01r(\x18\x80\b2#^https?://[^\\s@]+[{]trace_id[}]\\S*$\xa2\x9d\"nmust be an http or https URL with {trace_id}, without a password, like https://jaeger.example/trace/{trace_id}R\btraceUrl\x12\x1a\n" +
 	"\bbaseline\x18\x19 \x01(\bR\bbaseline\x12\x1b\n" +
 	"\x06stream\x18\x1a \x01(\bH\x00R\x06stream\x88\x01\x01\x12=\n" +
 	"\rcost_per_hour\x18\x18 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA)\x00\x00\x00\x00\x00\x00\x00\x00R\vcostPerHour\x12.\n" +
