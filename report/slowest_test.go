@@ -3,6 +3,8 @@ package report
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
+	"html"
 	"math"
 	"slices"
 	"strings"
@@ -26,7 +28,7 @@ func completedRows(rows []requestRow, stage uint32) []requestRow {
 	return rows
 }
 
-// The examples of results.json are those of the rows, to the digit: of p50 and p99 the
+// The examples of results.json and the waterfalls of the page are those of the rows, to the digit: of p50 and p99 the
 // nearest rows, and the five slowest.
 func TestExamplesAreTheRowsToTheDigit(t *testing.T) {
 	files := written(t, runDir(t, requests.JSONL, inOrder))
@@ -34,6 +36,7 @@ func TestExamplesAreTheRowsToTheDigit(t *testing.T) {
 	if err := json.Unmarshal([]byte(files["results.json"]), &result); err != nil {
 		t.Fatal(err)
 	}
+	page := html.UnescapeString(files["report.html"])
 	for _, s := range result.Stages {
 		rows := completedRows(jsonRows(t, files["requests.jsonl"]), s.Index)
 		nearest := func(ms float64) requestRow {
@@ -56,6 +59,14 @@ func TestExamplesAreTheRowsToTheDigit(t *testing.T) {
 				len(x.Gaps) != 3 || x.Gaps[0] != (results.Gap{AtMs: at, GapMs: gap}) {
 				t.Errorf("stage %d: %+v is not %+v", s.Index, x, r)
 			}
+			words := fmt.Sprintf("E2E %.2f ms\nheld back 0.00 ms\nsend delay %.2f ms\nconnect 0.00 ms\nsending %.2f ms\n"+
+				"to the first byte %.2f ms\nto the first token %.2f ms\nto the last token %.2f ms\nlongest gaps in ms: %.2f, ",
+				e2eOf(r), x.SendDelayMs, since(r.SentNs), since(r.FirstByteNs)-since(r.SentNs), at-since(r.FirstByteNs),
+				e2eOf(r)-at, gap)
+			if i < 3 && !strings.Contains(page, fmt.Sprintf("%s: request %d of %s at ", of, r.Index, r.Agent)) ||
+				i < 3 && !strings.Contains(page, words) {
+				t.Errorf("stage %d: the page does not say %q", s.Index, words)
+			}
 			if !strings.Contains(files["report.md"], *r.TraceID) {
 				t.Errorf("report.md has no trace %s", *r.TraceID)
 			}
@@ -66,7 +77,7 @@ func TestExamplesAreTheRowsToTheDigit(t *testing.T) {
 // Without rows, the report says how to keep them.
 func TestRunsWithoutRowsSayHowToKeepThem(t *testing.T) {
 	files := written(t, runDir(t, "", inOrder))
-	for _, name := range []string{"report.md"} {
+	for _, name := range []string{"report.md", "report.html"} {
 		if !strings.Contains(files[name], "run it with --records parquet") || strings.Contains(files[name], `href="#slow-`) {
 			t.Errorf("%s says nothing about rows", name)
 		}

@@ -81,7 +81,7 @@ func (w *workload) userFigure(targets []results.RunTarget) []figure {
 				continue
 			}
 			per := *x / divisors[i]
-			line = append(line, chart.Point{X: per, Y: *y, Doubt: doubtIn(*s), Data: p95s(s),
+			line = append(line, chart.Point{X: per, Y: *y, Doubt: doubtIn(*s), Data: slowData(*s) + p95s(s),
 				Label: r.Load + g.found(s.Index), Title: pointTitle(r, fmt.Sprintf("%s %s, %s %s, %s", num(*y), user.unit, num(per), unit,
 					words.Count(s.Requests.Completed, "request")))})
 			if g := s.Goodput; g != nil && user.show(user.limit(g)) != nil {
@@ -160,7 +160,7 @@ func (w *workload) changeFigure(c *compare.Comparison, r *results.Result) []figu
 
 // changeOf returns a change as a point over its load, and its interval as a line, if it has one.
 func changeOf(r Row, d *compare.Difference, doubt chart.Doubt) (p chart.Point, interval []chart.Point) {
-	p = chart.Point{X: r.Value, Y: 100 * *d.Change, Doubt: doubt}
+	p = chart.Point{X: r.Value, Y: 100 * *d.Change, Doubt: doubt, Data: slowData(r.Stage)}
 	text := fmt.Sprintf("%s: %+.3g %%", r.Stage.Load, p.Y)
 	if d.Low != nil && d.High != nil {
 		text += fmt.Sprintf(" (%+.3g to %+.3g %%)", 100**d.Low, 100**d.High)

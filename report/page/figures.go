@@ -45,7 +45,7 @@ type legend struct {
 }
 
 // manyStages is the number of stages of a run above which its page leaves out what makes it large: curves, whose
-// percentiles stay. histograms.hlog has all distributions.
+// percentiles stay, and waterfalls. histograms.hlog has all distributions, report.md the slowest requests.
 const manyStages = 400
 
 // workloadsOf gathers the groups of the same workload and kind of load, so that targets stand side by side.
@@ -197,8 +197,8 @@ func (w *workload) latencyFigure(l latency) []figure {
 				if value == nil {
 					continue
 				}
-				p := chart.Point{X: r.Value, Y: *value, Doubt: doubtIn(r.Stage), Title: pointTitle(r,
-					fmt.Sprintf("%s %s %s ms of %s", l.name, q.name, num(value), sample(of, q.key)))}
+				p := chart.Point{X: r.Value, Y: *value, Doubt: doubtIn(r.Stage), Data: slowData(r.Stage),
+					Title: pointTitle(r, fmt.Sprintf("%s %s %s ms of %s", l.name, q.name, num(value), sample(of, q.key)))}
 				if of.FewAt(q.key) == nil {
 					s.Lines[0] = append(s.Lines[0], p)
 				} else { // a point without a line

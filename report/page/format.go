@@ -10,6 +10,7 @@ import (
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/report/page/chart"
+	"github.com/spate-load/spate/report/tables"
 )
 
 // unknown stands for a number that is not known.
@@ -19,12 +20,13 @@ const unknown = table.Unknown
 var functions = template.FuncMap{
 	"num": num, "p50": p50, "p99": p99, "mean": mean, "when": when, "took": took, "text": text, "doubt": doubtOf,
 	"marks": marksOf, "mark": markOf, "few": fewOf, "share": share, "latencies": summaries, "anchor": anchor,
-	"linked": words.Linked, "heatWords": func() []string { return heatWords },
+	"linked": words.Linked, "heatWords": func() []string { return heatWords }, "slowest": tables.Slowest,
+	"spans": func() []string { return spans }, "slowID": slowID,
 }
 
 // anchor returns the ID of a section by its title.
 func anchor(title string) string {
-	return "section-" + strings.ToLower(strings.ReplaceAll(title, " ", "-"))
+	return "section-" + strings.ToLower(strings.NewReplacer(" ", "-", ":", "").Replace(title))
 }
 
 // named is a distribution with the name of its metric.

@@ -79,6 +79,8 @@ type Row struct {
 	Recording *Recording
 	// Note is what a reader must know about the row. Empty: nothing.
 	Note string
+
+	Slow *slow // why requests are slow; nil: it is not known, or the page has no room
 }
 
 // The parts of the page.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -213,7 +214,8 @@ func TestWholeAnswersHaveOnlyE2E(t *testing.T) {
 		for _, c := range regexp.MustCompile("<figcaption>([^<]*) <").FindAllStringSubmatch(page, -1) {
 			captions = append(captions, c[1])
 		}
-		want := []string{"E2E by load", "Distribution of E2E", "Requests in flight", "Failed requests"}
+		want := []string{"E2E by load", "Distribution of E2E", "Requests in flight", "Failed requests",
+			"Agents that measured"}
 		if !slices.Equal(captions, want) {
 			t.Errorf("streams: %v: charts %q, want %q", stream, captions, want)
 		}
@@ -260,7 +262,7 @@ func TestTokensOfAUser(t *testing.T) {
 		}
 	}
 	limit := strings.Contains(charts, ` data-limit="TPOT inverse 0 `)
-	if n := strings.Count(charts, `<g class="p" data-p95="8.25 8.25 8.25 ">`); n != 3 || !limit {
+	if n := strings.Count(charts, ` data-p95="8.25 8.25 8.25 ">`); n != 3 || !limit {
 		t.Errorf("%d points have what a typed SLO needs, want the 3 that count", n)
 	}
 	if first, second := strings.Index(charts, "concurrency 1: "), strings.Index(charts, "concurrency 4: "); first > second {
@@ -430,28 +432,39 @@ func TestTimelineKeepsTheHighestSecond(t *testing.T) {
 		}
 		r.seconds = append(r.seconds, s)
 	}
-	columns := columnsOf(r, 50)
-	most := column{}
-	for _, c := range columns {
-		most.failed, most.inFlight = max(most.failed, c.failed), max(most.inFlight, c.inFlight)
+	in := Input{Result: &results.Result{Stages: []results.StageResult{{}}}, Recordings: []*Recording{r}}
+	over := timelineOf(&in)
+	if n := len(over.Columns); n != 720 || over.End != 36_000 {
+		t.Errorf("%d columns until %v", n, over.End)
 	}
-	if len(columns) != 720 || most.failed != 9 || most.inFlight != 5 {
-		t.Errorf("%d columns, highest %+v", len(columns), most)
+	highest := make(map[string]float64)
+	for _, f := range over.Figures {
+		for _, p := range slices.Concat(f.Series[0].Lines...) {
+			highest[f.Caption] = max(highest[f.Caption], p.Y)
+		}
+	}
+	want := map[string]float64{"Output tokens": 7, "Requests in flight": 5, "Failed requests": 9, "Agents that measured": 0}
+	if !maps.Equal(highest, want) {
+		t.Errorf("%v, want %v", highest, want)
 	}
 }
 
 // The seconds of a stage are drawn within it, also if it began between two seconds of the run.
 func TestSecondsAreDrawnWithinTheirStage(t *testing.T) {
 	r := NewRecording()
-	r.stageStart, r.seconds = 8.75, []results.Second{{Window: 0}, {Window: 1}}
-	if got := columnsOf(r, 1); len(got) != 2 || got[0].x != 9.25 || got[1].x != 10.25 {
+	r.stageStart, r.seconds = 8.75, []results.Second{{}, {Window: 1}}
+	if got := columnsOf(r, 0, 1); len(got) != 2 || got[0].X != 9.25 || got[1].X != 10.25 {
 		t.Errorf("%+v", got)
 	}
 }
 
 // large returns a run of many stages of a number of windows.
 func large(t testing.TB, stages, windows int) Input {
-	in := Input{Result: &results.Result{Run: results.RunResult{ID: "r", Complete: true}}}
+	in := Input{Result: &results.Result{Run: results.RunResult{ID: "r", Complete: true, Records: new("parquet")}}}
+	for i := range 5 {
+		in.Result.Run.Targets = append(in.Result.Run.Targets, results.RunTarget{Name: fmt.Sprint("target ", i),
+			TraceURL: new("https://jaeger.example/trace/{trace_id}")})
+	}
 	values := encoded(t, 5e6, 6e6, 7e6, 9e6, 20e6, 60e6)
 	curve := []quantile{}
 	for i, p := range percentiles {
@@ -460,6 +473,11 @@ func large(t testing.TB, stages, windows int) Input {
 	for i := range stages {
 		s := stage(uint32(i), fmt.Sprintf("target %d", i/8%5), 1<<(i%8), trust.Valid)
 		s.Workload = fmt.Sprint("workload ", i/40)
+		for j, of := range []string{"p50", "p99", "slowest", "slowest", "slowest", "slowest", "slowest"} {
+			s.Examples = append(s.Examples, results.Example{Of: of, Index: uint64(1000*i + j), Agent: "agent-1", Endpoint: "http://10.0.0.5:8000",
+				TraceID: new(fmt.Sprintf("%032x", i)), SentMs: new(0.1), FirstByteMs: new(90.1), TTFTMs: new(90.25), E2EMs: 870.5,
+				Gaps: []results.Gap{{AtMs: 100, GapMs: 50}, {AtMs: 200, GapMs: 60}, {AtMs: 300, GapMs: 70}}})
+		}
 		r := NewRecording()
 		r.stageStart = float64(i * windows)
 		tokens := uint64(0)
@@ -481,8 +499,9 @@ func large(t testing.TB, stages, windows int) Input {
 }
 
 func TestLargeRunsMakeSmallPages(t *testing.T) {
-	for name, in := range map[string]Input{"1,000 stages": large(t, 1000, 60), "10 hours": large(t, 1, 36_000)} {
-		if n := len(written(t, in)); n > 5_000_000 {
+	for name, in := range map[string]Input{"1,000 stages": large(t, 1000, 60), "10 hours": large(t, 1, 36_000),
+		"160 stages": large(t, 160, 60)} {
+		if n := len(written(t, in)); n > 5_000_000 || len(in.Recordings) <= 160 && n > 2_000_000 {
 			t.Errorf("%s: %d bytes", name, n)
 		} else {
 			t.Logf("%s: %d bytes", name, n)

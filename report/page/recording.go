@@ -17,14 +17,18 @@ type Recording struct {
 	seconds    []results.Second
 	curves     [][]quantile // of the metrics in latencies
 	gaps       gapMap
+	waits      map[uint32]wait // by window
 }
+
+// wait is the TTFT of the requests that ended in a window, in nanoseconds.
+type wait struct{ count, sum, longest uint64 }
 
 // quantile is a point of a distribution: a share of the values is at most ms.
 type quantile struct{ ms, share float64 }
 
 // NewRecording returns an empty recording of a stage.
 func NewRecording() *Recording {
-	return &Recording{gaps: gapMap{width: 1, counts: make(map[gapCell]uint64),
+	return &Recording{waits: make(map[uint32]wait), gaps: gapMap{width: 1, counts: make(map[gapCell]uint64),
 		values: histogram.New(histogram.LayoutOf(gapMetric))}}
 }
 
@@ -33,8 +37,14 @@ const gapMetric = spatev1.Metric_METRIC_ITL
 
 // Watch implements merge.Watch.
 func (r *Recording) Watch(window uint32, m spatev1.Metric, values histogram.Encoded) {
-	if m == gapMetric {
+	switch h := r.gaps.values; m {
+	case gapMetric:
 		r.gaps.add(window, values)
+	case spatev1.Metric_METRIC_TTFT: // of the same layout
+		if h.Reset(); h.Add(values) == nil {
+			w := r.waits[window]
+			r.waits[window] = wait{w.count + h.Count(), w.sum + h.Sum().Low, max(w.longest, uint64(h.Max()))}
+		}
 	}
 }
 

@@ -27,14 +27,19 @@ tip.hidden = true;
 tip.setAttribute("aria-hidden", "true"); // each point has its words as a name
 document.body.append(tip);
 
+let shown = null; // the point whose words were there before a finger or a button went down
 let focused = null; // the point that the keyboard came to, whose words a pointer at rest does not hide
+
+const requests = (point) => point && document.getElementById(point.dataset.slow); // what the page shows of its stage
 
 function show(points, byFocus) {
   if (points.length === 0 && focused) return;
   focused = byFocus ? points[0] : null;
   tip.hidden = points.length === 0;
+  tip.point = points[0];
   if (tip.hidden) return;
-  tip.textContent = points.map((p) => p.getAttribute("aria-label")).join("\n");
+  tip.textContent = points.map((p) => p.getAttribute("aria-label")).join("\n") +
+    (requests(points[0]) ? "\nClick or press Enter: its slowest requests" : "");
   const at = points[0].getBoundingClientRect();
   const left = Math.min(at.left + at.width / 2 - tip.offsetWidth / 2, document.body.clientWidth - tip.offsetWidth);
   const above = at.top - tip.offsetHeight - 2;
@@ -69,8 +74,13 @@ for (const svg of document.querySelectorAll("figure svg")) {
     const under = event.target.closest(".p");
     show(near.length > 0 ? near.filter((n) => n.far < near[0].far + 3).slice(0, 6).map((n) => n.p) : under ? [under] : []);
   };
+  const lead = (to) => requests(to) && (location.hash = to.dataset.slow);
   svg.addEventListener("pointermove", point);
-  svg.addEventListener("pointerdown", point);
+  svg.addEventListener("pointerdown", (event) => {
+    shown = tip.point;
+    point(event);
+  });
+  svg.addEventListener("click", () => tip.point === shown && lead(shown)); // the first tap only says the words
   svg.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && show([]));
   svg.addEventListener("focusin", (event) => event.target.matches(":focus-visible") && show([event.target], true));
   svg.addEventListener("focusout", (event) => event.target === focused && hide());
@@ -78,12 +88,66 @@ for (const svg of document.querySelectorAll("figure svg")) {
     const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
     const drawn = all.filter((p) => p.getClientRects().length > 0); // by the legend
     if (event.key === "Escape") hide();
+    if (event.key === "Enter") lead(document.activeElement);
     if (!by || drawn.length === 0) return;
     event.preventDefault();
     drawn.at((drawn.indexOf(document.activeElement) + by) % drawn.length).focus();
   });
 }
 document.addEventListener("pointerdown", (event) => event.target.closest("figure svg") || hide());
+
+// One crosshair over all charts over time: by a pointer, a finger, and the keys of a slider. It says what each line has
+// there, and leads to the stage's requests.
+const run = document.getElementById("timeline");
+if (run) {
+  const times = run.dataset.x.trim().split(" ").map(Number);
+  const stages = run.dataset.stage.split(" ");
+  const lines = [...run.querySelectorAll("data")].map((line) => [line.dataset.name, line.value.split(" ")]);
+  const slider = Object.assign(document.createElement("input"), { type: "range", min: 0, max: times.length - 1, value: 0 });
+  slider.setAttribute("aria-label", "Second of the run");
+  const says = document.createElement("p");
+  const bar = document.createElement("div");
+  bar.className = "cross";
+  bar.append(slider, says);
+  run.querySelector("figure").before(bar);
+  const frame = (svg) => svg.dataset.limit.split(" ").slice(-5, -1).map(Number); // bottom, top, left, right
+  const charts = [...run.querySelectorAll("svg[data-limit]")];
+  const moved = () => {
+    const at = slider.value;
+    const words = lines.filter(([, values]) => values.some((v) => v !== "" && v !== "-1"))
+      .map(([name, values]) => `${name} ${values[at] === "-1" ? "n/a" : Number(values[at]).toLocaleString("en")}`);
+    const text = `Second ${times[at]}, stage ${stages[at]}: ${words.join(" · ")}`;
+    slider.setAttribute("aria-valuetext", text);
+    says.textContent = text;
+    const to = `slow-${stages[at]}`;
+    if (document.getElementById(to)) says.append(" · ", Object.assign(document.createElement("a"), { href: `#${to}`, textContent: "slowest requests" }));
+    for (const svg of charts) {
+      const [bottom, top, left, right] = frame(svg);
+      const x = left + (times[at] / run.dataset.end) * (right - left);
+      const cross = svg.querySelector(".crosshair") ?? svg.appendChild(document.createElementNS(svg.namespaceURI, "path"));
+      cross.setAttribute("class", "l note crosshair");
+      cross.setAttribute("d", `M${x} ${bottom}V${top}`);
+    }
+  };
+  slider.addEventListener("input", () => {
+    moved();
+    for (const svg of charts) { // of charts that are wider than the window, the same part
+      const line = svg.querySelector(".crosshair").getBoundingClientRect().left;
+      const box = svg.parentNode.getBoundingClientRect();
+      svg.parentNode.scrollLeft += line - box.left - box.width / 2;
+    }
+  });
+  const follow = (event) => {
+    const svg = event.currentTarget;
+    const [, , left, right] = frame(svg);
+    const box = svg.getBoundingClientRect();
+    const second = (((event.clientX - box.left) / box.width) * svg.viewBox.baseVal.width - left) / (right - left) * run.dataset.end;
+    const far = times.map((time) => Math.abs(time - second));
+    slider.value = far.indexOf(Math.min(...far));
+    moved();
+  };
+  for (const svg of charts) for (const kind of ["pointermove", "pointerdown"]) svg.addEventListener(kind, follow);
+}
 
 // Asks for an SLO. The highest load within it is the last one below the first whose p95 is beyond a limit: the p95 of
 // each stage that counts is at its point. A chart of the latency has the limit as a line.

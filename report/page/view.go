@@ -43,6 +43,13 @@ func viewOf(in Input) view {
 		From: from(in.Result.Run), Answer: in.Result.Headline, Next: nextOf(in.Result),
 		Workloads: workloadsOf(&in), Timeline: timelineOf(&in),
 	}
+	for _, g := range in.Groups {
+		for i := range g.Rows {
+			if r := &g.Rows[i]; len(in.Result.Stages) <= manyStages {
+				r.Slow = slowOf(in.Result, r.Stage)
+			}
+		}
+	}
 	if plan := v.Run.Plan; plan != nil {
 		v.Title = *plan
 	}

@@ -14,6 +14,8 @@ type Chart struct {
 	Label, Description string
 	// Width and Height are in CSS pixels.
 	Width, Height float64
+	// Left is the least space left of the vertical axis, for charts below each other whose axes are to meet.
+	Left float64
 	// Limit is a line across the chart. Nil: it has none.
 	Limit *Limit
 	// Typed says, for the page's script, of what a limit that a reader types is a line: "TTFT", or "TPOT inverse" if
@@ -139,7 +141,7 @@ func (f frame) show(p Point) (at, beyond place, drawn bool) {
 // margin is the space at the edges, for labels that are wider in the reader's font than was estimated.
 const margin = 16
 
-// tick is the length of a mark with a label; one without is half as long.
+// tick is the length of a mark with a label.
 const tick = 4
 
 // SVG returns the chart as an svg element.
@@ -177,7 +179,7 @@ func (c Chart) frame() frame {
 	for _, t := range f.y.ticks {
 		widest = max(widest, textWidth(t.Label))
 	}
-	f.left, f.right = margin+widest+2+tick, c.Width-2*margin
+	f.left, f.right = max(margin+widest+2+tick, c.Left), c.Width-2*margin
 	f.top, f.bottom = margin, c.Height-textSize-2*tick
 	if c.X.Label != "" {
 		f.bottom -= textSize + tick
@@ -187,35 +189,39 @@ func (c Chart) frame() frame {
 	return f
 }
 
-// axes draws both axes, and a line across the chart at each labelled tick of the vertical one.
+// axes draws both axes, and a line across the chart at each labelled tick of the vertical one. Strokes of one kind
+// follow each other, because they are then one element.
 func (c Chart) axes(f frame) {
 	axis := line{ink: "axis", width: 1}
-	for _, t := range f.y.ticks {
-		y, length := f.y.at(t.Value), float64(tick)
-		if !f.y.holds(t.Value) {
-			continue
+	across := slices.DeleteFunc(f.x.thinned(), func(t Tick) bool { return !f.x.holds(t.Value) })
+	up := slices.DeleteFunc(slices.Clone(f.y.ticks), func(t Tick) bool { return !f.y.holds(t.Value) })
+	for _, t := range up {
+		if t.Label != "" {
+			f.to.stroke(line{ink: "grid", width: 1}, place{f.left, f.y.at(t.Value)}, place{f.right, f.y.at(t.Value)})
 		}
-		if t.Label == "" {
-			length /= 2
-		} else {
-			f.to.stroke(line{ink: "grid", width: 1}, place{f.left, y}, place{f.right, y})
-		}
-		f.to.stroke(axis, place{f.left - length, y}, place{f.left, y})
-		f.to.text("ink", place{f.left - tick - 2, y + textSize/3.0}, "end", t.Label)
 	}
-	for _, t := range f.x.thinned() {
-		x, length := f.x.at(t.Value), float64(tick)
-		if !f.x.holds(t.Value) {
-			continue
-		}
-		if t.Label == "" {
-			length /= 2
-		}
-		f.to.stroke(axis, place{x, f.bottom}, place{x, f.bottom + length})
-		f.to.text("ink", place{x, f.bottom + tick + textSize}, "middle", t.Label)
+	for _, t := range up {
+		f.to.stroke(axis, place{f.left - t.length(), f.y.at(t.Value)}, place{f.left, f.y.at(t.Value)})
+	}
+	for _, t := range across {
+		f.to.stroke(axis, place{f.x.at(t.Value), f.bottom}, place{f.x.at(t.Value), f.bottom + t.length()})
 	}
 	f.to.stroke(axis, place{f.left, f.top}, place{f.left, f.bottom}, place{f.right, f.bottom})
+	for _, t := range up {
+		f.to.text("ink", place{f.left - tick - 2, f.y.at(t.Value) + textSize/3.0}, "end", t.Label)
+	}
+	for _, t := range across {
+		f.to.text("ink", place{f.x.at(t.Value), f.bottom + tick + textSize}, "middle", t.Label)
+	}
 	f.to.text("ink", place{(f.left + f.right) / 2, c.Height - tick}, "middle", c.X.Label)
+}
+
+// length is that of a mark: one without a label is half as long.
+func (t Tick) length() float64 {
+	if t.Label == "" {
+		return tick / 2
+	}
+	return tick
 }
 
 // Range returns the range of the values that count for the vertical axis: low is above high if there are none.

@@ -65,6 +65,8 @@ func (m Marks) draw(f frame) {
 
 // Heat is a map of cells in the colours of the ordered scale.
 type Heat struct {
+	// Title is for people who point at the map, whose colours then have no order. Empty: there is none.
+	Title string
 	// Cells are the cells that are not empty.
 	Cells []Cell
 	// Limits are the values up to which a cell has the first, second, ... colour. Greater values have the last one.
@@ -99,8 +101,14 @@ func (h Heat) draw(f frame) {
 		}
 		rectangles[level] = append(rectangles[level], c)
 	}
+	scale := len(rectangles)
+	if h.Title != "" {
+		scale = 0
+		f.to.open("p", h.Title)
+		defer f.to.close()
+	}
 	for level, all := range rectangles {
-		colour := Style{Number: level, Of: len(rectangles)}.ink()
+		colour := Style{Number: level, Of: scale}.ink()
 		for _, c := range all {
 			f.to.fill(colour, f.at(c.X0, c.Y0), f.at(c.X1, c.Y0), f.at(c.X1, c.Y1), f.at(c.X0, c.Y1))
 		}

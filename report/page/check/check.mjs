@@ -61,6 +61,7 @@ async function point(file) {
       await page.mouse.move(x, y);
       await said("the mouse", words);
     }
+    await page.mouse.move(0, 0); // the first tap on a point only says its words
     await page.touchscreen.tap(all[0].x, all[0].y);
     await said("a finger", all[0].words);
   }
@@ -83,6 +84,40 @@ async function slo(file) {
   }
 }
 
+// slow clicks on a marker, and comes by Enter, to the requests of its stage; and moves the crosshair by its slider and by
+// the mouse: each chart has it at the same place, and the words are those of the column.
+async function slow(file) {
+  const page = await open(file, { viewport: { width: 1280, height: 900 } });
+  const marker = page.locator("[data-slow]").first();
+  if (await page.locator(".slow").count()) {
+    const to = await marker.getAttribute("data-slow");
+    for (const go of [() => marker.locator("circle.h").click({ force: true }), async () => (await marker.focus(), page.keyboard.press("Enter"))]) {
+      await page.evaluate(() => (location.hash = ""));
+      await go();
+      const shown = await page.locator("#" + to).evaluate((e) => e.getBoundingClientRect().top < innerHeight && e.checkVisibility());
+      if (!shown || !page.url().endsWith("#" + to)) found(file, "a marker does not lead to", to, "but to", page.url());
+    }
+  }
+  const slider = page.locator(".cross input");
+  if (!(await slider.count())) return;
+  await page.evaluate(() => document.querySelectorAll("details").forEach((d) => (d.open = true)));
+  const said = async (how) => {
+    const [lines, words] = await page.evaluate(() => [
+      [...document.querySelectorAll("#timeline svg")].map((svg) => svg.querySelector(".crosshair")?.getAttribute("d").split(" ")[0]),
+      document.querySelector(".cross input").ariaValueText]);
+    if (new Set(lines).size !== 1 || !lines[0] || !/^Second [0-9.]+, stage \d+: .*in flight \d/.test(words)) found(file, how, "crosshair at", lines, "says", words);
+    return words;
+  };
+  await slider.focus();
+  await page.keyboard.press("End");
+  const before = await said("by the keyboard:");
+  const chart = page.locator("#timeline svg").last();
+  await chart.scrollIntoViewIfNeeded();
+  const box = await chart.boundingBox();
+  await page.mouse.move(box.x + 0.1 * box.width, box.y + box.height / 2);
+  if ((await said("by the mouse:")) === before) found(file, "the crosshair does not follow the mouse");
+}
+
 let points = 0;
 for (const file of process.argv.slice(2)) {
   const strict = await open(file, {});
@@ -91,6 +126,7 @@ for (const file of process.argv.slice(2)) {
   if (scripts > 0 && buttons === 0) found(file, "the script did not run");
   if (scripts > 0) points += await point(file);
   await slo(file);
+  await slow(file);
   for (const colorScheme of ["light", "dark"]) {
     for (const width of [1280, 375]) {
       // axe is a script that the page's policy would block.
