@@ -24,8 +24,8 @@ func writeMarkdown(w io.Writer, r *results.Result) error {
 		return err
 	}
 	slowest := table.NewSection("Slowest requests", tables.Slowest(r).Blocks()...)
-	for _, s := range slices.Concat([]table.Section{thresholdsSection(r)}, gridSections(r), details,
-		[]table.Section{slowest}) {
+	for _, s := range slices.Concat([]table.Section{thresholdsSection(r)}, lists.Each(gridsOf(r), (*grid).section),
+		details, []table.Section{slowest}) {
 		s.Markdown(&b)
 	}
 	_, err = io.WriteString(w, printable(b.String()))
@@ -85,11 +85,7 @@ func writeHead(b *strings.Builder, r *results.Result, compression *float64) {
 	}
 }
 
-// gridSections returns the tables of numbers, each of one target and workload.
-func gridSections(r *results.Result) (list []table.Section) {
-	return lists.Each(gridsOf(r), (*grid).section)
-}
-
+// section returns the table of numbers of one target and workload.
 func (g *grid) section() table.Section {
 	var rows [][]string
 	var remarks []table.Block

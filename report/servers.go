@@ -1,8 +1,9 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
-	"math"
+	"reflect"
 	"slices"
 	"strconv"
 
@@ -39,46 +40,36 @@ func quantileCell(q *servermetrics.ServerQuantile, format func(*float64) string)
 
 // gpuCells returns what is known of a stage's GPUs. A mean is there only if it is known of all GPUs.
 func gpuCells(g *servermetrics.GPUResult) []any {
-	perJoule := unknown
+	perJoule, memory := unknown, unknown
 	if j := g.JoulesPerOutputToken; j != nil && *j > 0 {
 		perJoule = strconv.FormatFloat(1 / *j, 'g', 4, 64)
 	}
-	memory := unknown
-	if _, most, known := rangeOf(g.Devices, func(d *servermetrics.GPU) *float64 { return d.MemoryMiB }); known {
-		memory = fmt.Sprintf("%.1f", most/1024)
+	if _, most := rangeOf(g.Devices, "MemoryMiB"); most != nil {
+		memory = fmt.Sprintf("%.1f", *most/1024)
 	}
-	throttled := unknown
-	if _, most, known := rangeOf(g.Devices, func(d *servermetrics.GPU) *float64 { return d.Throttled }); known {
-		throttled = fixedPercent(&most)
-	}
-	busy := func(d *servermetrics.GPU) *float64 { return d.Busy }
-	smActive := func(d *servermetrics.GPU) *float64 { return d.SMActive }
-	tensorActive := func(d *servermetrics.GPU) *float64 { return d.TensorActive }
+	_, throttled := rangeOf(g.Devices, "Throttled")
 	return []any{len(g.Devices), g.PowerW, g.EnergyJ, significant(g.JoulesPerOutputToken), perJoule,
-		sharesOf(g.Devices, busy), sharesOf(g.Devices, smActive), sharesOf(g.Devices, tensorActive), memory, throttled}
+		sharesOf(g.Devices, "Busy"), sharesOf(g.Devices, "SMActive"), sharesOf(g.Devices, "TensorActive"), memory,
+		fixedPercent(throttled)}
 }
 
 // sharesOf formats the lowest and the highest of a share over all GPUs, in percent.
-func sharesOf(devices []servermetrics.GPU, of func(*servermetrics.GPU) *float64) string {
-	least, most, known := rangeOf(devices, of)
-	switch {
-	case !known:
-		return unknown
-	case fixedPercent(&least) == fixedPercent(&most):
-		return fixedPercent(&least)
+func sharesOf(devices []servermetrics.GPU, field string) string {
+	least, most := rangeOf(devices, field)
+	if from, to := fixedPercent(least), fixedPercent(most); from != to {
+		return from + " to " + to
 	}
-	return fixedPercent(&least) + " to " + fixedPercent(&most)
+	return fixedPercent(most)
 }
 
-// rangeOf returns the lowest and the highest of a value over all GPUs. known is false if one GPU does not have it.
-func rangeOf(devices []servermetrics.GPU, of func(*servermetrics.GPU) *float64) (least, most float64, known bool) {
-	least, most = math.Inf(1), math.Inf(-1)
-	for i := range devices {
-		v := of(&devices[i])
+// rangeOf returns the lowest and the highest of a field over all GPUs. Nil: one GPU does not have it.
+func rangeOf(devices []servermetrics.GPU, field string) (least, most *float64) {
+	for _, d := range devices {
+		v, _ := reflect.ValueOf(d).FieldByName(field).Interface().(*float64)
 		if v == nil {
-			return 0, 0, false
+			return nil, nil
 		}
-		least, most = min(least, *v), max(most, *v)
+		least, most = new(min(*v, *cmp.Or(least, v))), new(max(*v, *cmp.Or(most, v)))
 	}
-	return least, most, len(devices) > 0
+	return least, most
 }

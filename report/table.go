@@ -165,7 +165,7 @@ func Summary(w io.Writer, r *results.Result) error {
 	writeHead(&b, r, k)
 	thresholdsSection(r).Markdown(&b)
 	trustSection(r.Stages).Markdown(&b)
-	for _, s := range gridSections(r) {
+	for _, s := range lists.Each(gridsOf(r), (*grid).section) {
 		s.Markdown(&numbers)
 	}
 	if b.Len()+numbers.Len() > mostSummary {
