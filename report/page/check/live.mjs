@@ -58,16 +58,31 @@ async function open(path, options) {
   return page;
 }
 
+// settled returns what a check of a page returns, and checks again if the page was loaded again meanwhile: that of a run
+// that ends is.
+async function settled(page, check) {
+  for (;;) {
+    try {
+      return await check();
+    } catch (error) {
+      if (!error.message.includes("Execution context was destroyed")) throw error;
+      await page.waitForLoadState();
+    }
+  }
+}
+
 // inspect checks a page by axe in all shapes, and that it is not wider than the window.
 async function inspect(name, path) {
   pages++;
   for (const colorScheme of ["light", "dark"]) {
     for (const width of [1280, 375]) {
       const page = await open(path, { colorScheme, viewport: { width, height: 900 }, bypassCSP: true });
-      await page.evaluate(axe);
-      const { violations } = await page.evaluate(() => axe.run());
+      const { violations } = await settled(page, async () => {
+        await page.evaluate(axe);
+        return page.evaluate(() => axe.run());
+      });
       for (const v of violations) found(name, colorScheme, width, v.id, v.help, v.nodes[0].html);
-      const wider = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      const wider = await settled(page, () => page.evaluate(() => document.documentElement.scrollWidth - innerWidth));
       if (wider > 0) found(name, colorScheme, width, `the page is ${wider} px wider than the window`);
       await page.screenshot({ path: `${pictures}/${name}-${colorScheme}-${width}.png`, fullPage: true });
       await page.context().close();
