@@ -186,11 +186,16 @@ func TestClosedIsSafe(t *testing.T) {
 	}
 }
 
-func TestClosedRefusesWhatLeavesNothing(t *testing.T) {
-	load := &spatev1.LoadPoint{Concurrency: 1, Phases: []*spatev1.Phase{{From: 1, Duration: durationpb.New(1)}},
-		Cooldown: durationpb.New(1)}
-	if _, err := NewClosed(load, 1, sole(whole)); err == nil {
-		t.Error("a cool-down of the whole load: accepted")
+func TestClosedRefuses(t *testing.T) {
+	for name, load := range map[string]*spatev1.LoadPoint{
+		"no end": {Concurrency: 1},
+		"all cool-down": {Concurrency: 1, Phases: []*spatev1.Phase{{From: 1, Duration: durationpb.New(1)}},
+			Cooldown: durationpb.New(1)},
+		"unknown think": {Concurrency: 1, Requests: 1, ThinkTime: &spatev1.ThinkTime{Distribution: "pareto"}},
+	} {
+		if _, err := NewClosed(load, 1, sole(whole)); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
 	}
 }
 

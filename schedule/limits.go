@@ -1,6 +1,8 @@
 package schedule
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -45,6 +47,15 @@ func limitsOf(load *spatev1.LoadPoint, bounded bool, end time.Duration) (limits,
 		cooldown: load.GetCooldown().AsDuration(), stagger: load.GetStagger().AsDuration()}
 	if steady := load.GetWarmupUntilSteady().AsDuration(); steady > 0 {
 		l.pending, l.warmupDuration = true, later(steady, MeasureSlack)
+	}
+	if l.requests == 0 && l.duration == 0 && !bounded {
+		return limits{}, errors.New("schedule: the load never ends: set requests or duration")
+	}
+	err := errors.Join(checkName("split", cmp.Or(load.GetSplit(), splitRandom), splitRandom, "in_turn"),
+		checkName("distribution of think times", cmp.Or(load.GetThinkTime().GetDistribution(), "constant"), "constant",
+			"exponential"))
+	if err != nil {
+		return limits{}, err
 	}
 	l.warmupDuration = max(l.warmupDuration, l.stagger)
 	if !bounded {

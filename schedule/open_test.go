@@ -423,11 +423,15 @@ func TestSlowLoadsEnd(t *testing.T) {
 
 func TestOpenRefuses(t *testing.T) {
 	for name, load := range map[string]*spatev1.LoadPoint{
-		"nothing":       nil,
-		"no rate":       {Arrival: "constant", Requests: 1},
-		"negative rate": {Rate: -1, Arrival: "constant", Requests: 1},
-		"no number":     {Rate: math.NaN(), Arrival: "constant", Requests: 1},
-		"too fast":      {Rate: 2e9, Arrival: "constant", Requests: 1},
+		"nothing":         nil,
+		"no rate":         {Arrival: "constant", Requests: 1},
+		"negative rate":   {Rate: -1, Arrival: "constant", Requests: 1},
+		"no number":       {Rate: math.NaN(), Arrival: "constant", Requests: 1},
+		"too fast":        {Rate: 2e9, Arrival: "constant", Requests: 1},
+		"no end":          {Rate: 1, Arrival: "constant"},
+		"no process":      {Rate: 1, Requests: 1},
+		"unknown process": {Rate: 1, Arrival: "bursts", Requests: 1},
+		"unknown split":   {Rate: 1, Arrival: "constant", Requests: 1, Split: "evenly"},
 		"phases of warm-up": {Arrival: "constant",
 			Phases: []*spatev1.Phase{{From: 1, Duration: durationpb.New(1)}}, WarmupDuration: durationpb.New(1)},
 	} {

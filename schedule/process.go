@@ -8,7 +8,8 @@
 // steady, the moment at which measuring begins. Every agent computes the same schedule and takes its own indices, in
 // turn or by a random draw. So the union over all agents is exactly what one machine would do, however many agents
 // there are and however unequal. The package sends nothing, waits for nothing and reads no clock: the agent's executor
-// asks it what comes next. Load points are valid: package plans has checked them, with the place of each mistake.
+// asks it what comes next. Load points are valid: package plans has checked them, with the place of each mistake. What a
+// coordinator of another version may send is refused here, too: names that are not known, and a load without an end.
 package schedule
 
 import (
@@ -16,6 +17,8 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
+	"strings"
 	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -36,8 +39,19 @@ type process interface {
 // errOver marks the regular end of a process.
 var errOver = errors.New("schedule: over")
 
+// checkName returns an error if a name is not a known one.
+func checkName(what, name string, known ...string) error {
+	if slices.Contains(known, name) {
+		return nil
+	}
+	return fmt.Errorf("schedule: unknown %s %q: use one of %s", what, name, strings.Join(known, ", "))
+}
+
 // newProcess returns the load's arrival process, at its start.
 func newProcess(load *spatev1.LoadPoint, phases []phase, seed uint64, l *limits) (process, error) {
+	if err := checkName("arrival process", load.GetArrival(), "constant", "gamma", "poisson"); err != nil {
+		return nil, err
+	}
 	g := newGaps(load, seed)
 	if len(phases) > 0 {
 		return &ramp{base: base{gaps: g}, cursor: cursor{phases: phases}}, nil
