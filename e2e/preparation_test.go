@@ -30,11 +30,11 @@ func serve(t *testing.T, c config.Config) *simulator.Server {
 const tokenizersPlan = `
 name: tokenizers
 targets:
-  - {name: server, endpoints: [URL], model: m, tokenizer: server}
-  - {name: usage, endpoints: [URL], model: m, tokenizer: usage}
-  - {name: text, endpoints: [URL], model: m, api: completions, prompts: text, tokenizer: server}
-  - {name: words, endpoints: [URL], model: m, tokenizer: words}
-  - {name: auto, endpoints: [URL], model: m}
+  - {name: server, endpoints: [URL], model: m, tokenizer: server, server_metrics: {read: never}}
+  - {name: usage, endpoints: [URL], model: m, tokenizer: usage, server_metrics: {read: never}}
+  - {name: text, endpoints: [URL], model: m, api: completions, prompts: text, tokenizer: server, server_metrics: {read: never}}
+  - {name: words, endpoints: [URL], model: m, tokenizer: words, server_metrics: {read: never}}
+  - {name: auto, endpoints: [URL], model: m, server_metrics: {read: never}}
 workloads:
   - name: random
     random: {isl_lengths: {uniform: {min: 20, max: 200}}, osl: 3}
