@@ -26,11 +26,12 @@ func AddExamples(l *ledger.Ledger, r *results.Result) error {
 			continue
 		}
 		picks := []pick{{"p50", 1, s.E2E.P50, nil}, {"p99", 1, s.E2E.P99, nil}, {"slowest", mostSlow, s.E2E.Max, nil}}
-		err := eachRow(l, rec, window, func(rows []record) error {
-			for _, r := range rows {
-				for i := range picks {
-					picks[i].add(r)
-				}
+		err := eachArrival(l, rec, func(r record) error {
+			if r.GetUnmeasured() || r.GetCancelled() || r.LastTokenNs == nil || r.GetErrorClass() != 0 {
+				return nil
+			}
+			for i := range picks {
+				picks[i].add(r)
 			}
 			return nil
 		})
@@ -57,15 +58,16 @@ type pick struct {
 	rows []record
 }
 
-// add adds a row if its request completed, and drops the furthest if there are too many.
+// add adds the row of a completed request to its place, and drops the furthest if there are too many.
 func (p *pick) add(r record) {
-	if r.GetUnmeasured() || r.GetCancelled() || r.LastTokenNs == nil || r.GetErrorClass() != 0 {
-		return
-	}
 	far := func(r record) float64 { return math.Abs(e2e(r) - p.near) }
-	p.rows = append(p.rows, r)
-	slices.SortStableFunc(p.rows, func(a, b record) int { return cmp.Compare(far(a), far(b)) })
-	p.rows = p.rows[:min(len(p.rows), p.most)]
+	at, _ := slices.BinarySearchFunc(p.rows, r, func(a, b record) int {
+		return cmp.Or(cmp.Compare(far(a), far(b)), inOrder(a, b))
+	})
+	if at < p.most {
+		p.rows = slices.Insert(p.rows, at, r)
+		p.rows = p.rows[:min(len(p.rows), p.most)]
+	}
 }
 
 // example returns a row as an example.

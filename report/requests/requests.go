@@ -76,29 +76,15 @@ const window = 50_000
 // their ends, and a stage may have millions: a row that arrived more than window rows after its successors comes out of
 // order.
 func eachRow(ledger *ledger.Ledger, stage *spatev1.StageRecord, window int, each func([]record) error) error {
-	var ids *measure.RequestIDs
 	var rows []record
 	release := func(n int) error {
-		slices.SortStableFunc(rows, func(a, b record) int {
-			return cmp.Or(cmp.Compare(a.GetIndex(), b.GetIndex()), cmp.Compare(a.GetTurn(), b.GetTurn()),
-				cmp.Compare(a.agent, b.agent))
-		})
+		slices.SortStableFunc(rows, inOrder)
 		err := each(rows[:n])
 		rows = slices.Delete(rows, 0, n)
 		return err
 	}
-	err := ledger.Arrivals(stage.GetStage().GetIndex(), func(s *spatev1.Snapshot) error {
-		if !merge.InResult(stage, s) {
-			return nil
-		}
-		if ids == nil && measure.Traced(stage.GetStage().GetTarget().GetHeaders()) {
-			ids = new(measure.RequestIDsOf(s.GetKey().GetRunId(), s.GetStageIndex()))
-		}
-		for _, r := range s.GetRecords() {
-			rows = append(rows, record{r, s.GetStageIndex(), s.GetKey().GetAgent(),
-				partName(stage.GetStage(), r.GetPart()), ids})
-		}
-		if len(rows) < 2*window {
+	err := eachArrival(ledger, stage, func(r record) error {
+		if rows = append(rows, r); len(rows) < 2*window {
 			return nil
 		}
 		return release(len(rows) - window)
@@ -107,6 +93,32 @@ func eachRow(ledger *ledger.Ledger, stage *spatev1.StageRecord, window int, each
 		return err
 	}
 	return release(len(rows))
+}
+
+// inOrder compares rows by index and turn.
+func inOrder(a, b record) int {
+	return cmp.Or(cmp.Compare(a.GetIndex(), b.GetIndex()), cmp.Compare(a.GetTurn(), b.GetTurn()),
+		cmp.Compare(a.agent, b.agent))
+}
+
+// eachArrival calls each with the rows of a stage's result as they arrived.
+func eachArrival(ledger *ledger.Ledger, stage *spatev1.StageRecord, each func(record) error) error {
+	var ids *measure.RequestIDs
+	return ledger.Arrivals(stage.GetStage().GetIndex(), func(s *spatev1.Snapshot) error {
+		if !merge.InResult(stage, s) {
+			return nil
+		}
+		if ids == nil && measure.Traced(stage.GetStage().GetTarget().GetHeaders()) {
+			ids = new(measure.RequestIDsOf(s.GetKey().GetRunId(), s.GetStageIndex()))
+		}
+		for _, r := range s.GetRecords() {
+			row := record{r, s.GetStageIndex(), s.GetKey().GetAgent(), partName(stage.GetStage(), r.GetPart()), ids}
+			if err := each(row); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // partName returns the name of a part of a stage's mixture. Empty: there is no mixture.
