@@ -89,10 +89,8 @@ func recordOf(r *Run, s *results.StageResult) StageRecord {
 		Target: s.Target, Workload: s.Workload, Load: s.Load.Words, Repeat: s.Load.Repeat,
 		Verdict: s.Trust.Verdict, Usable: (&stage{run: r, result: s}).refusal() == "", Numbers: map[string]Number{},
 	}
-	for _, t := range r.Result.Run.Targets {
-		if t.Name == s.Target {
-			out.Labels = t.Labels
-		}
+	if t := r.Result.Run.Target(s.Target); t != nil {
+		out.Labels = t.Labels
 	}
 	for i := range Metrics {
 		if value := Metrics[i].value(s); value != nil {

@@ -86,6 +86,14 @@ func Visit(l *ledger.Ledger, v Visitor) (*Result, error) {
 	return result, nil
 }
 
+// Target returns a target of the run by its name. Nil: there is none.
+func (r *RunResult) Target(name string) *RunTarget {
+	if i := slices.IndexFunc(r.Targets, func(t RunTarget) bool { return t.Name == name }); i >= 0 {
+		return &r.Targets[i]
+	}
+	return nil
+}
+
 // group puts the stages of each target together, in the plan's order of targets: they may have run in turns.
 func (r *Result) group() {
 	place := make(map[string]int)

@@ -170,10 +170,8 @@ func (w *writer) curve(target, workload string) *curve {
 
 // gpus returns the number of a target's GPUs, NaN if it is not known.
 func (w *writer) gpus(target string) float64 {
-	for _, t := range w.r.Run.Targets {
-		if t.Name == target && t.GPUs != nil {
-			return float64(*t.GPUs)
-		}
+	if t := w.r.Run.Target(target); t != nil && t.GPUs != nil {
+		return float64(*t.GPUs)
 	}
 	return math.NaN()
 }

@@ -122,10 +122,8 @@ func tested(r *results.Result) (list [][]string) {
 			facts = words.AppendOnce(facts, p.Server)
 		}
 		facts = append(facts, s.API+" API")
-		for _, t := range r.Run.Targets {
-			if t.Name == s.Target {
-				facts = append(facts, text(t.Hardware), strings.Join(naming.LabelTexts(t.Labels), ", "))
-			}
+		if t := r.Run.Target(s.Target); t != nil {
+			facts = append(facts, text(t.Hardware), strings.Join(naming.LabelTexts(t.Labels), ", "))
 		}
 		for _, e := range s.Endpoints[:min(len(s.Endpoints), mostEndpoints)] {
 			facts = append(facts, e.URL)

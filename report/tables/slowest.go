@@ -35,10 +35,8 @@ func exampleCells(r *results.Result, s *results.StageResult, x *results.Example)
 	if x.ConnectMs == nil {
 		connect.Text = "open" // it had been used before
 	}
-	for _, of := range r.Run.Targets {
-		if of.Name == s.Target && of.TraceURL != nil && x.TraceID != nil {
-			trace.Link = strings.ReplaceAll(*of.TraceURL, "{trace_id}", *x.TraceID)
-		}
+	if of := r.Run.Target(s.Target); of != nil && of.TraceURL != nil && x.TraceID != nil {
+		trace.Link = strings.ReplaceAll(*of.TraceURL, "{trace_id}", *x.TraceID)
 	}
 	tokens := table.Cell{}
 	if x.OutputTokens != nil {

@@ -119,11 +119,10 @@ func baselineOf(r *results.Result, asked string) (string, error) {
 func Economy(r *results.Result, s *results.StageResult) map[string]*float64 {
 	e := map[string]*float64{}
 	rate := s.OutputTokenThroughput
-	at := slices.IndexFunc(r.Run.Targets, func(t results.RunTarget) bool { return t.Name == s.Target })
-	if rate == nil || *rate <= 0 || at < 0 {
+	t := r.Run.Target(s.Target)
+	if rate == nil || *rate <= 0 || t == nil {
 		return e
 	}
-	t := &r.Run.Targets[at]
 	if t.GPUs != nil {
 		e["output_tokens_per_gpu"] = new(*rate / float64(*t.GPUs))
 	}
