@@ -59,16 +59,12 @@ type Transfers struct {
 	Bytes *float64 `json:"bytes"`
 }
 
-// kvCacheUse are the gauges of the share of the KV cache in use.
-var kvCacheUse = []string{"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", "sglang:token_usage",
-	"trtllm_kv_cache_utilization"}
-
 // Engines returns what the engines behind servers report about their own work, or nil if they report nothing of it. If
 // each request goes through several engines, as with separate prefill and decode, each engine's tokens count.
 func Engines(servers []ServerResult) *EngineResult {
 	m := engineMetrics(servers)
 	r := EngineResult{Speculation: m.speculation(), CacheHits: m.cacheHits(), Transfers: m.transfers()}
-	r.KVCacheUse, r.KVCacheUseMax = m.gauge(kvCacheUse...)
+	r.KVCacheUse, r.KVCacheUseMax = m.gauge(named("kv_cache_use")...)
 	if r.Speculation == nil && r.KVCacheUse == nil && len(r.CacheHits) == 0 && r.Transfers == nil {
 		return nil
 	}

@@ -19,13 +19,7 @@ const (
 )
 
 // loadGauges are the servers' gauges of the numbers of a Load.
-var loadGauges = [...][]string{
-	{"vllm:num_requests_running", "sglang:num_running_reqs", "trtllm_num_requests_running",
-		"llamacpp:requests_processing", "tgi_batch_current_size"},
-	{"vllm:num_requests_waiting", "sglang:num_queue_reqs", "trtllm_num_requests_waiting",
-		"llamacpp:requests_deferred", "tgi_queue_size"},
-	kvCacheUse,
-}
+var loadGauges = [...][]string{named("running"), named("waiting"), named("kv_cache_use")}
 
 // Loads returns what servers and GPUs reported, by window. Each instance of a divided GPU has the power of all of it,
 // and several exporters may have one GPU.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/lists"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -35,6 +36,11 @@ var softwares = func() (all []software) {
 	}
 	return all
 }()
+
+// named returns the names that all kinds have for what a metric measures.
+func named(what string) []string {
+	return slices.Concat(lists.Each(softwares, func(s software) []string { return s.metrics[what] })...)
+}
 
 // tableRows yields the words of each row of an embedded table. Lines that begin with # are comments.
 func tableRows(table string) iter.Seq[[]string] {

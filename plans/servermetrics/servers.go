@@ -5,7 +5,6 @@ package servermetrics
 import (
 	"cmp"
 	_ "embed"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -26,7 +25,8 @@ var (
 
 // section returns the names in a section of metrics.txt.
 func section(name string) []string {
-	return strings.Fields(regexp.MustCompile(`(?m)^\[` + name + `\]\n([^\[#]*)`).FindStringSubmatch(metrics)[1])
+	_, after, _ := strings.Cut(metrics, "\n["+name+"]\n")
+	return strings.Fields(after[:strings.IndexAny(after+"[", "[#")])
 }
 
 // Values of ServerMetrics.read. The third is "ends".
