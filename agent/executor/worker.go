@@ -3,7 +3,6 @@ package executor
 import (
 	"cmp"
 	"context"
-	"hash/fnv"
 	"runtime"
 	"slices"
 	"sync"
@@ -136,9 +135,7 @@ func (w *worker) prepareTurn(turn int) bool {
 	}
 	w.makeRoom()
 	if w.load.Records {
-		h := fnv.New64a()
-		_, _ = h.Write(w.body)
-		w.request.BodyHash = h.Sum64()
+		w.request.BodyHash = stream.BodyHash(w.body)
 	}
 	return true
 }

@@ -3,7 +3,6 @@ package ready
 import (
 	"context"
 	"errors"
-	"hash/fnv"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -76,9 +75,7 @@ func (s *Stage) BodyHash(index uint64, turn int) (hash uint64, known bool, err e
 	if fielder, ok := s.Content.(workload.Fielder); ok && ask.Fields && err == nil {
 		body, err = fielder.AppendFields(body, index, turn)
 	}
-	h := fnv.New64a()
-	_, _ = h.Write(body) // never fails
-	return h.Sum64(), true, err
+	return stream.BodyHash(body), true, err
 }
 
 // Due returns when the arrivals of an open loop are due, by index. Nil: the load is a closed loop.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"net/http"
 	"net/url"
@@ -16,6 +17,13 @@ import (
 	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/api"
 )
+
+// BodyHash returns the hash of a request's body that its row has: FNV-1a.
+func BodyHash(body []byte) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write(body) // never fails
+	return h.Sum64()
+}
 
 // payload is a request's body while it is being sent. A pool may still read it after the response has ended, when the
 // memory belongs to the caller again.
