@@ -23,11 +23,15 @@ type agentTraces struct {
 	minted  uint64              // blocks that no other prompt has
 }
 
+// agentMembers are members of which each of these lines has one. Other lines are not read twice.
+var agentMembers = []string{"requests", "newly_append_tokens", "timestamp_start_unix_ms"}
+
 // Next returns the next row.
 func (a *agentTraces) Next() (item, error) {
 	if len(a.pending) == 0 {
 		it, err := a.itemReader.Next()
-		if err != nil || it.TooLong || it.Fault != nil || !json.Valid(it.Text) {
+		marked := func(name string) bool { return bytes.Contains(it.Text, []byte(`"`+name+`"`)) }
+		if err != nil || it.TooLong || it.Fault != nil || !slices.ContainsFunc(agentMembers, marked) || !json.Valid(it.Text) {
 			return it, err
 		}
 		a.number = it.Number
