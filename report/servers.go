@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
 
@@ -44,28 +43,29 @@ func gpuCells(g *servermetrics.GPUResult) []any {
 	if j := g.JoulesPerOutputToken; j != nil && *j > 0 {
 		perJoule = strconv.FormatFloat(1 / *j, 'g', 4, 64)
 	}
-	if _, most := rangeOf(g.Devices, "MemoryMiB"); most != nil {
+	if _, most := rangeOf(g.Devices, func(d servermetrics.GPU) *float64 { return d.MemoryMiB }); most != nil {
 		memory = fmt.Sprintf("%.1f", *most/1024)
 	}
-	_, throttled := rangeOf(g.Devices, "Throttled")
+	_, throttled := rangeOf(g.Devices, func(d servermetrics.GPU) *float64 { return d.Throttled })
 	return []any{len(g.Devices), g.PowerW, g.EnergyJ, significant(g.JoulesPerOutputToken), perJoule,
-		sharesOf(g.Devices, "Busy"), sharesOf(g.Devices, "SMActive"), sharesOf(g.Devices, "TensorActive"), memory,
-		fixedPercent(throttled)}
+		sharesOf(g.Devices, func(d servermetrics.GPU) *float64 { return d.Busy }),
+		sharesOf(g.Devices, func(d servermetrics.GPU) *float64 { return d.SMActive }),
+		sharesOf(g.Devices, func(d servermetrics.GPU) *float64 { return d.TensorActive }), memory, fixedPercent(throttled)}
 }
 
 // sharesOf formats the lowest and the highest of a share over all GPUs, in percent.
-func sharesOf(devices []servermetrics.GPU, field string) string {
-	least, most := rangeOf(devices, field)
+func sharesOf(devices []servermetrics.GPU, of func(servermetrics.GPU) *float64) string {
+	least, most := rangeOf(devices, of)
 	if from, to := fixedPercent(least), fixedPercent(most); from != to {
 		return from + " to " + to
 	}
 	return fixedPercent(most)
 }
 
-// rangeOf returns the lowest and the highest of a field over all GPUs. Nil: one GPU does not have it.
-func rangeOf(devices []servermetrics.GPU, field string) (least, most *float64) {
+// rangeOf returns the lowest and the highest of a value over all GPUs. Nil: one GPU does not have it.
+func rangeOf(devices []servermetrics.GPU, of func(servermetrics.GPU) *float64) (least, most *float64) {
 	for _, d := range devices {
-		v, _ := reflect.ValueOf(d).FieldByName(field).Interface().(*float64)
+		v := of(d)
 		if v == nil {
 			return nil, nil
 		}
