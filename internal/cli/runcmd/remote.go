@@ -212,11 +212,13 @@ func ssh(login string, options ...string) []string {
 		"-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"}, options, []string{"--", login})
 }
 
+// plainWord matches what means nothing to shells.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9/:.,_-]+$`)
+
 // quoted returns a command's words for the shell of a host.
 func quoted(argv ...string) (out []string) {
-	plain := regexp.MustCompile(`^[A-Za-z0-9/:.,_-]+$`)
 	for _, word := range argv {
-		if !plain.MatchString(word) {
+		if !plainWord.MatchString(word) {
 			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 		}
 		out = append(out, word)

@@ -250,7 +250,7 @@ func (s *servers) guard(ctx context.Context, t *spatev1.Target) ([]string, error
 		}
 		s.program[on] = h.program
 	}
-	return slices.Concat(ssh(on), []string{"env"}, quoted(envOf(t)...), quoted(engine.Guarded(s.program[on], grace)...)), nil
+	return onHost(t, engine.Guarded(s.program[on], grace)), nil
 }
 
 // envOf returns the environment of a server's commands, NAME=VALUE.
