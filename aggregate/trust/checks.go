@@ -440,7 +440,9 @@ func answers(e Evidence) (Check, bool) {
 	tasks := Canaries{QuietAsked: all.QuietTasks, QuietDiffering: all.QuietTasks - all.QuietRight,
 		Asked: e.Counts[measure.CanaryTasks], Differing: e.Counts[measure.CanaryTasks] - right}
 	judged := all.Asked > 0 && all.QuietAsked > 0 && share(all.QuietDiffering, all.QuietAsked) <= mostNoise
-	worst, surely, what, elsewhere := tasks, 0.0, "tasks are answered wrong", ""
+	var worst Canaries
+	var surely float64
+	var what, elsewhere string
 	if judged {
 		worst, surely, what, elsewhere = e.differing(all)
 	}
@@ -560,10 +562,9 @@ func models(e Evidence) (Check, bool) {
 	for _, named := range e.Models {
 		all := lists.Sum(named, func(m AnsweredBy) uint64 { return m.Requests })
 		if part := share(all-named[0].Requests, all); part > worst {
-			var list []string
-			for _, m := range named {
-				list = append(list, fmt.Sprintf("%d name %s (mean E2E %.4g ms)", m.Requests, m.Name, m.MeanE2EMs))
-			}
+			list := lists.Each(named, func(m AnsweredBy) string {
+				return fmt.Sprintf("%d name %s (mean E2E %.4g ms)", m.Requests, m.Name, m.MeanE2EMs)
+			})
 			worst, words = part, fmt.Sprintf("of %d answers, %s", all, strings.Join(list, ", "))
 		}
 	}
