@@ -14,11 +14,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/plans/document"
 	"github.com/spate-load/spate/plans/loadpoint"
 	"github.com/spate-load/spate/plans/naming"
@@ -298,11 +300,7 @@ func embeddedFiles(files embed.FS, folder string) []string {
 	if err != nil {
 		panic("plans: the embedded files cannot be listed: " + err.Error())
 	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	return names
+	return lists.Each(entries, fs.DirEntry.Name)
 }
 
 // Open returns the YAML of a shipped plan, by its name with or without ".yaml".

@@ -12,6 +12,7 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/servermetrics"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/report/tables"
@@ -149,10 +150,7 @@ func tierWords(hits []servermetrics.CacheHits) string {
 	if len(hits) == 0 {
 		return unknown
 	}
-	tiers := make([]string, len(hits))
-	for i, t := range hits {
-		tiers[i] = t.Tier + " " + fixedPercent(&t.Share)
-	}
+	tiers := lists.Each(hits, func(t servermetrics.CacheHits) string { return t.Tier + " " + fixedPercent(&t.Share) })
 	return strings.Join(tiers, ", ")
 }
 

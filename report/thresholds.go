@@ -74,10 +74,7 @@ func judged(r *results.Result, planYAML []byte, o Options) error {
 	if err != nil {
 		return err
 	}
-	var ofFlags []*spatev1.Threshold
-	for _, that := range o.Thresholds {
-		ofFlags = append(ofFlags, &spatev1.Threshold{That: that})
-	}
+	ofFlags := lists.Each(o.Thresholds, func(that string) *spatev1.Threshold { return &spatev1.Threshold{That: that} })
 	r.Thresholds = append(thresholds.Evaluate(ofPlan, thresholds.FromPlan, r, o.baseline),
 		thresholds.Evaluate(ofFlags, thresholds.FromFlag, r, o.baseline)...)
 	return nil

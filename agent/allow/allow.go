@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/spate-load/spate/internal/lists"
 )
 
 // List is the list of allowed hosts. The zero value allows every host. It is safe for concurrent use.
@@ -145,11 +147,7 @@ func (l List) AllowsAll() bool { return len(l.entries) == 0 }
 
 // String returns the list as it was written.
 func (l List) String() string {
-	texts := make([]string, len(l.entries))
-	for i, e := range l.entries {
-		texts[i] = e.text
-	}
-	return strings.Join(texts, ", ")
+	return strings.Join(lists.Each(l.entries, func(e entry) string { return e.text }), ", ")
 }
 
 // allowsName reports whether a host is allowed by name, whatever its addresses.

@@ -7,6 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/internal/lists"
 )
 
 // All has all APIs, the default one first. To add one, write a file for it and add a line here.
@@ -43,11 +44,7 @@ func Find(name string) (*api.API, bool) {
 
 // Names returns the names of all APIs in plans, the default one first.
 func Names() []string {
-	names := make([]string, len(All))
-	for i, a := range All {
-		names[i] = a.Name
-	}
-	return names
+	return lists.Each(All, func(a *api.API) string { return a.Name })
 }
 
 // callPaths are the gjson paths of tool calls: of what an event has of one call, or else of the calls of an answer in

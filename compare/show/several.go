@@ -75,7 +75,7 @@ func figure(d *compare.Difference, changed bool) table.Cell {
 		return c
 	}
 	if d.Change != nil {
-		c.Text = strings.Replace(fmt.Sprintf("%+.1f %%", 100**d.Change), "%", map[bool]string{true: "points", false: "%"}[d.Unit == ""], 1)
+		c.Text = fmt.Sprintf("%+.1f %s", 100**d.Change, map[bool]string{true: "points", false: "%"}[d.Unit == ""])
 	}
 	c.Text, c.Aside = fmt.Sprintf("%s %8s", shortValue(d, d.Value), c.Text), noInterval
 	if d.Low != nil {

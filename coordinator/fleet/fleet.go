@@ -17,6 +17,7 @@ import (
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/allotment"
+	"github.com/spate-load/spate/internal/lists"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -176,10 +177,8 @@ func (f *Fleet) Allotable() (out []allotment.Agent) {
 	for name, t := range f.taken {
 		out = append(out, allotment.Agent{Info: t.info, Run: t.run, Barred: f.Barred(name) != ""})
 	}
-	for _, s := range f.FreeAgents() {
-		out = append(out, allotment.Agent{Info: s.Info})
-	}
-	return out
+	free := func(s *Session) allotment.Agent { return allotment.Agent{Info: s.Info} }
+	return append(out, lists.Each(f.FreeAgents(), free)...)
 }
 
 // Others returns in words which connected agents do not belong to a run, whose first stage is given, and why.

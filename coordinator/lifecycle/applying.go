@@ -43,10 +43,7 @@ func (r *Run) assign(at clock.Instant, st *spatev1.Stage, revision uint32) {
 
 // weigh sets rank and weight of the assignments.
 func (s *stage) weigh(regions map[string]float64) {
-	agents := make([]*spatev1.AgentInfo, len(s.assignments))
-	for i, p := range s.assignments {
-		agents[i] = p.agent.info
-	}
+	agents := lists.Each(s.assignments, func(p *assignment) *spatev1.AgentInfo { return p.agent.info })
 	for i, w := range weightsOf(agents, regions) {
 		s.assignments[i].rank, s.assignments[i].weight = uint32(i), w
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/sink/delivery"
 	"github.com/spate-load/spate/internal/files"
+	"github.com/spate-load/spate/internal/lists"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -113,10 +114,7 @@ func (s *Runs) Hide(id string) (gone string, err error) {
 // Remains returns the directories of runs whose deletion was interrupted.
 func (s *Runs) Remains() (dirs []string) {
 	names, _ := fs.Glob(os.DirFS(s.data), removedPrefix+"*") // fails only on a bad pattern
-	for _, name := range names {
-		dirs = append(dirs, filepath.Join(s.data, name))
-	}
-	return dirs
+	return lists.Each(names, func(name string) string { return filepath.Join(s.data, name) })
 }
 
 // maxKept bounds the summaries that are kept in memory.

@@ -287,10 +287,7 @@ func (t *Table) Blocks() (blocks []Block) {
 		}
 		blocks = append(blocks, Block{Table: part})
 	}
-	for _, note := range t.AllNotes() {
-		blocks = append(blocks, Text("%s", note))
-	}
-	return blocks
+	return append(blocks, lists.Each(t.AllNotes(), func(note string) Block { return Text("%s", note) })...)
 }
 
 // Text writes an empty line and the section without its title for a terminal that is width columns wide; 0: any width.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 )
 
@@ -317,11 +318,7 @@ func (t *Aligned) Write(w io.Writer) error {
 // Width returns the number of columns of text that the table takes.
 func (t *Aligned) Width() int {
 	widths := t.widths()
-	total := (len(widths) - 1) * len(t.gap())
-	for _, w := range widths {
-		total += w
-	}
-	return total
+	return (len(widths)-1)*len(t.gap()) + lists.Sum(widths, func(w int) int { return w })
 }
 
 func (t *Aligned) gap() string { return cmp.Or(t.Gap, "  ") }

@@ -9,6 +9,7 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/watch"
@@ -192,15 +193,15 @@ func (m *model) loadWords(s *watch.Stage) string {
 func (m *model) pace(s *watch.Stage, windows []*spatev1.StageWindow) []string {
 	p := s.Progress
 	done := words.Thousands(watch.Completed(p))
-	completed := each(windows, func(w *spatev1.StageWindow) float64 {
+	completed := lists.Each(windows, func(w *spatev1.StageWindow) float64 {
 		return float64(w.GetWhole().GetCompleted()) / float64(max(1, w.GetWhole().GetSeconds()))
 	})
 	if s.Started.GetWhole() {
 		return []string{m.trend("completed", done, completed, "/s"), labelled("failed", errorWords(s))}
 	}
-	output := each(windows, func(w *spatev1.StageWindow) float64 { return w.GetWhole().GetFramesPerSecond() })
+	output := lists.Each(windows, func(w *spatev1.StageWindow) float64 { return w.GetWhole().GetFramesPerSecond() })
 	if p != nil && p.OutputTokensPerSecond != nil {
-		output = each(windows, func(w *spatev1.StageWindow) float64 {
+		output = lists.Each(windows, func(w *spatev1.StageWindow) float64 {
 			if part := w.GetWhole(); part != nil && part.OutputTokensPerSecond != nil {
 				return part.GetOutputTokensPerSecond()
 			}
@@ -212,15 +213,6 @@ func (m *model) pace(s *watch.Stage, windows []*spatev1.StageWindow) []string {
 		m.trend("output", watch.Output(s), output, ""),
 		labelled("failed", errorWords(s)),
 	}
-}
-
-// each returns a number of each window.
-func each(windows []*spatev1.StageWindow, of func(*spatev1.StageWindow) float64) []float64 {
-	values := make([]float64, len(windows))
-	for i, w := range windows {
-		values[i] = of(w)
-	}
-	return values
 }
 
 // trend shows a number, and beside it how it was in the last windows, with the largest.
@@ -262,7 +254,7 @@ func (m *model) latencies(windows []*spatev1.StageWindow) []string {
 
 // latencyTrend shows the p99 of a metric in the last windows, with the largest. A window without values is blank.
 func latencyTrend(windows []*spatev1.StageWindow, metric string, cells int) string {
-	spark, largest := Spark(each(windows, func(w *spatev1.StageWindow) float64 {
+	spark, largest := Spark(lists.Each(windows, func(w *spatev1.StageWindow) float64 {
 		d := watch.Distribution(w.GetWhole(), metric)
 		if d == nil {
 			return math.NaN()
