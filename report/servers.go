@@ -50,7 +50,8 @@ func gpuCells(g *servermetrics.GPUResult) []any {
 	return []any{len(g.Devices), g.PowerW, g.EnergyJ, significant(g.JoulesPerOutputToken), perJoule,
 		sharesOf(g.Devices, func(d servermetrics.GPU) *float64 { return d.Busy }),
 		sharesOf(g.Devices, func(d servermetrics.GPU) *float64 { return d.SMActive }),
-		sharesOf(g.Devices, func(d servermetrics.GPU) *float64 { return d.TensorActive }), memory, fixedPercent(throttled)}
+		sharesOf(g.Devices, func(d servermetrics.GPU) *float64 { return d.TensorActive }), memory,
+		fixedPercent(throttled)}
 }
 
 // sharesOf formats the lowest and the highest of a share over all GPUs, in percent.

@@ -8,8 +8,8 @@
 // steady, the moment at which measuring begins. Every agent computes the same schedule and takes its own indices, in
 // turn or by a random draw. So the union over all agents is exactly what one machine would do, however many agents
 // there are and however unequal. The package sends nothing, waits for nothing and reads no clock: the agent's executor
-// asks it what comes next. Load points are valid: package plans has checked them, with the place of each mistake. What a
-// coordinator of another version may send is refused here, too: names that are not known, and a load without an end.
+// asks it what comes next. Load points are valid: package plans has checked them, with the place of each mistake. Names
+// that are not known, and a load without an end, are refused here, too: the coordinator may have another version.
 package schedule
 
 import (

@@ -31,7 +31,8 @@ func (a *agentTraces) Next() (item, error) {
 	if len(a.pending) == 0 {
 		it, err := a.itemReader.Next()
 		marked := func(name string) bool { return bytes.Contains(it.Text, []byte(`"`+name+`"`)) }
-		if err != nil || it.TooLong || it.Fault != nil || !slices.ContainsFunc(agentMembers, marked) || !json.Valid(it.Text) {
+		if err != nil || it.TooLong || it.Fault != nil || !slices.ContainsFunc(agentMembers, marked) ||
+			!json.Valid(it.Text) {
 			return it, err
 		}
 		a.number = it.Number
