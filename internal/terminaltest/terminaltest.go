@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/term"
 	"github.com/charmbracelet/x/vt"
 	"github.com/creack/pty"
-	"golang.org/x/term"
 )
 
 // Terminal is a terminal whose screen a test can read.
@@ -45,7 +45,7 @@ func New(tb testing.TB, columns, rows int) *Terminal {
 		File: file, tb: tb, keys: keys, screen: vt.NewEmulator(columns, rows), changed: make(chan struct{}, 1),
 	}
 	t.Resize(columns, rows)
-	if t.before, err = term.GetState(int(file.Fd())); err != nil {
+	if t.before, err = term.GetState(file.Fd()); err != nil {
 		tb.Fatal(err)
 	}
 	t.reading.Go(t.read)
@@ -127,7 +127,7 @@ func (t *Terminal) Press(keys string) {
 // Unchanged reports whether the terminal treats input as it did before any program changed that.
 func (t *Terminal) Unchanged() bool {
 	t.tb.Helper()
-	now, err := term.GetState(int(t.File.Fd()))
+	now, err := term.GetState(t.File.Fd())
 	if err != nil {
 		t.tb.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/spate-load/spate/internal/lists"
@@ -15,16 +14,22 @@ import (
 	"github.com/spate-load/spate/watch"
 )
 
-// Styles. The terminal's own 16 colours fit dark and light backgrounds; NO_COLOR leaves bold and reverse.
-var (
-	titleStyle = lipgloss.NewStyle().Reverse(true)
-	labelStyle = lipgloss.NewStyle().Faint(true)
-	boldStyle  = lipgloss.NewStyle().Bold(true)
-	good       = lipgloss.NewStyle().Foreground(lipgloss.Green)
-	doubtful   = lipgloss.NewStyle().Foreground(lipgloss.Yellow)
-	bad        = lipgloss.NewStyle().Foreground(lipgloss.Red)
-	drawn      = lipgloss.NewStyle().Foreground(lipgloss.Cyan)
+// ink is how text looks. The terminal's own 16 colours fit dark and light backgrounds; NO_COLOR, of which the library
+// takes care, leaves bold and reverse.
+type ink string
+
+const (
+	titleStyle ink = "7"
+	labelStyle ink = "2"
+	boldStyle  ink = "1"
+	good       ink = Green
+	doubtful   ink = Yellow
+	bad        ink = Red
+	drawn      ink = Cyan
 )
+
+// Render returns a text in this ink.
+func (i ink) Render(text string) string { return Palette(true).Paint(string(i), text) }
 
 // Smallest size that shows anything of use.
 const (
@@ -296,7 +301,7 @@ func (m *model) verdict(s *watch.Stage) []string {
 }
 
 // verdictStyle returns the colour of a verdict.
-func verdictStyle(verdict string) lipgloss.Style {
+func verdictStyle(verdict string) ink {
 	switch verdict {
 	case "VALID":
 		return good

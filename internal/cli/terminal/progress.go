@@ -12,7 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"golang.org/x/term"
+	"github.com/charmbracelet/x/term"
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/lists"
@@ -356,7 +356,7 @@ func Width(w io.Writer) int {
 	if !ok {
 		return 0
 	}
-	width, _, err := term.GetSize(int(file.Fd()))
+	width, _, err := term.GetSize(file.Fd())
 	if err != nil {
 		return 0
 	}
@@ -366,7 +366,7 @@ func Width(w io.Writer) int {
 // IsTerminal reports whether a stream is a terminal.
 func IsTerminal(stream any) bool {
 	file, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
+	return ok && term.IsTerminal(file.Fd())
 }
 
 // Palette colours text for a terminal. If it is false, text stays as it is.
