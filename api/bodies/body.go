@@ -81,11 +81,11 @@ func New(t *Dialect, model string, fields map[string]any, options Options) (Body
 }
 
 // MarshalJSON writes the mark of a slot, at which the body is cut.
-func (s slot) MarshalJSON() ([]byte, error) { return json.Marshal(marks[s].mark) }
+func (s slot) MarshalJSON() ([]byte, error) { return json.Marshal(marks[s]) }
 
 // bareMarks removes the quotes around the marks of slots that stand for whole values.
-var bareMarks = strings.NewReplacer(`"`+marks[promptSlot].mark+`"`, marks[promptSlot].mark,
-	`"`+marks[lengthSlot].mark+`"`, marks[lengthSlot].mark)
+var bareMarks = strings.NewReplacer(`"`+marks[promptSlot]+`"`, marks[promptSlot],
+	`"`+marks[lengthSlot]+`"`, marks[lengthSlot])
 
 // override sets a field of a body as the plan gives it. The members of options are added to the body's own.
 func (t *Dialect) override(body map[string]any, name string, value any) error {

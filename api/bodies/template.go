@@ -2,7 +2,6 @@ package bodies
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,36 +11,28 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
-	"text/template"
-	"text/template/parse"
 
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/registry"
 	"github.com/spate-load/spate/workload"
 )
 
-// field is what a template sees of a field that each request fills in: it can be written, and nothing else.
-type field struct{ mark string }
-
-// String returns the mark at which the body is cut. Its characters are for private use.
-func (f field) String() string { return f.mark }
-
-// marks are the fields of templates that each request fills in.
-var marks = map[slot]field{
-	promptSlot: {"\uE000P\uE001"}, textSlot: {"\uE000T\uE001"}, lengthSlot: {"\uE000L\uE001"},
-	plainSlot: {"\uE000F\uE001"},
+// marks are the fields that each request fills in, as a template's text has them until the body is cut there. Their
+// characters are for private use.
+var marks = map[slot]string{
+	promptSlot: "\uE000P\uE001", textSlot: "\uE000T\uE001", lengthSlot: "\uE000L\uE001", plainSlot: "\uE000F\uE001",
 }
 
-// Template encodes the body that a plan's template makes. The template is run once, with open slots for the fields that
-// differ between requests. It fails if the template cannot be parsed or run, does not send the prompt, or does not make
-// JSON.
+// Template encodes the body that a plan's template makes. The template is filled in once, with open slots for the fields
+// that differ between requests. It fails if the template has something that is not a field, does not send the prompt, or
+// does not make JSON.
 func Template(text, model string) (Body, error) {
 	name, err := json.Marshal(model)
 	if err != nil {
 		return nil, err
 	}
-	filled, err := fill("body", text, map[string]any{"Model": field{string(name)}, "Prompt": marks[promptSlot],
-		"Text": marks[textSlot], "OSL": marks[lengthSlot]})
+	filled, err := fill("body", text, map[string]string{".Model": string(name), ".Prompt": marks[promptSlot],
+		".Text": marks[textSlot], ".OSL": marks[lengthSlot]})
 	if err != nil {
 		return nil, err
 	}
@@ -67,101 +58,35 @@ const (
 	maxFilled   = 4 << 20
 )
 
-// fill runs a template. Its errors start with its name and the line. Templates come from plans, which anyone may write:
-// one that could run for long or make much is refused before it runs (see computes), and what it makes is limited.
-func fill(name, text string, fields map[string]any) (string, error) {
+// fill puts values in the place of a template's {{.Field}}. Its errors start with the template's name and the line.
+// Templates come from plans, which anyone may write: what one makes is limited.
+func fill(name, text string, fields map[string]string) (string, error) {
 	if len(text) > maxTemplate {
 		return "", fmt.Errorf("%s: has %d bytes, more than the %d that a template may have", name, len(text), maxTemplate)
 	}
-	t, err := template.New(name).Option("missingkey=error").Parse(text)
-	if err != nil {
-		return "", errors.New(strings.TrimPrefix(err.Error(), "template: "))
-	}
-	for _, one := range t.Templates() {
-		if err := computes(one.Tree, one.Root, one != t); err != nil {
-			return "", err
+	var filled strings.Builder
+	for rest := text; ; {
+		before, after, opened := strings.Cut(rest, "{{")
+		filled.WriteString(before)
+		if !opened {
+			return filled.String(), nil
 		}
-	}
-	filled := limited{left: maxFilled}
-	if err := t.Execute(&filled, fields); err != nil {
-		return "", errors.New(strings.TrimPrefix(err.Error(), "template: "))
-	}
-	return filled.String(), nil
-}
-
-// computes returns an error if a template does more than write fields and choose between texts: loops, templates that
-// execute one another, and functions that write text are the ways to make it run without end or fill the memory.
-func computes(tree *parse.Tree, n parse.Node, defined bool) error {
-	refuse := func(what string) error {
-		at, _ := tree.ErrorContext(n)
-		return fmt.Errorf("%s: %s is not allowed in a plan's template, which can only write fields and use if, with, and, "+
-			"or, not, eq and ne: write its result instead", at, what)
-	}
-	switch n := n.(type) {
-	case *parse.ListNode:
-		if defined {
-			return refuse("define")
+		line := 1 + strings.Count(text[:len(text)-len(after)], "\n")
+		field, after, closed := strings.Cut(after, "}}")
+		value, known := fields[strings.TrimSpace(field)]
+		if !closed {
+			return "", fmt.Errorf("%s:%d: {{%.40s has no }}", name, line, field)
 		}
-		return firstOf(tree, children(n))
-	case *parse.ActionNode:
-		return computes(tree, n.Pipe, false)
-	case *parse.IfNode:
-		return branch(tree, &n.BranchNode)
-	case *parse.WithNode:
-		return branch(tree, &n.BranchNode)
-	case *parse.PipeNode:
-		for _, c := range n.Cmds {
-			if err := firstOf(tree, c.Args); err != nil {
-				return err
-			}
+		if !known {
+			return "", fmt.Errorf("%s:%d: {{%.40s}} is not a field: use {{.Model}}, {{.Prompt}}, {{.Text}} or {{.OSL}}",
+				name, line, field)
 		}
-	case *parse.IdentifierNode:
-		if !slices.Contains([]string{"and", "or", "not", "eq", "ne"}, n.Ident) {
-			return refuse(n.Ident)
+		if filled.Len()+len(value) > maxFilled {
+			return "", fmt.Errorf("%s:%d: makes more than %d bytes", name, line, maxFilled)
 		}
-	case *parse.RangeNode:
-		return refuse("range")
-	case *parse.TemplateNode:
-		return refuse("template")
+		filled.WriteString(value)
+		rest = after
 	}
-	return nil
-}
-
-// firstOf applies computes to nodes, and returns the first error.
-func firstOf(tree *parse.Tree, nodes []parse.Node) error {
-	for _, n := range nodes {
-		if err := computes(tree, n, false); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// children returns the nodes of a list, which is nil where an {{else}} is missing.
-func children(l *parse.ListNode) []parse.Node {
-	if l == nil {
-		return nil
-	}
-	return l.Nodes
-}
-
-// branch applies computes to the parts of an if or a with.
-func branch(tree *parse.Tree, b *parse.BranchNode) error {
-	return cmp.Or(computes(tree, b.Pipe, false), computes(tree, b.List, false), computes(tree, b.ElseList, false))
-}
-
-// limited is a text of a limited number of bytes.
-type limited struct {
-	strings.Builder
-	left int
-}
-
-// Write fails when the text gets too long, which ends the template.
-func (l *limited) Write(b []byte) (int, error) {
-	if l.left -= len(b); l.left < 0 {
-		return 0, fmt.Errorf("makes more than %d bytes", maxFilled)
-	}
-	return l.Builder.Write(b)
 }
 
 // cutAtMarks cuts a text at the marks of its slots.
@@ -169,8 +94,8 @@ func cutAtMarks(text string) Body {
 	var body Body
 	for {
 		first, of := -1, noSlot
-		for s, f := range marks {
-			if i := strings.Index(text, f.mark); i >= 0 && (first < 0 || i < first) {
+		for s, mark := range marks {
+			if i := strings.Index(text, mark); i >= 0 && (first < 0 || i < first) {
 				first, of = i, s
 			}
 		}
@@ -180,7 +105,7 @@ func cutAtMarks(text string) Body {
 		}
 		body.write([]byte(text[:first]))
 		body[len(body)-1].slot = of
-		text = text[first+len(marks[of].mark):]
+		text = text[first+len(marks[of]):]
 	}
 }
 
@@ -190,7 +115,7 @@ func (t Body) has(s slot) bool {
 }
 
 // Form encodes a form (multipart/form-data), whose boundary is api.FormBoundary. It fails if the template of a field
-// cannot be parsed or run, or if neither the prompt nor a file is sent.
+// has something that is not a field, or if neither the prompt nor a file is sent.
 func Form(f *api.MultipartForm, model string) (Body, error) {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
@@ -227,10 +152,10 @@ func Form(f *api.MultipartForm, model string) (Body, error) {
 	return body, nil
 }
 
-// FormField runs the template of a form's field, with open slots.
+// FormField fills in the template of a form's field, with open slots.
 func FormField(name, text, model string) (string, error) {
-	return fill(name, text, map[string]any{"Model": field{model}, "Prompt": marks[plainSlot], "Text": marks[plainSlot],
-		"OSL": marks[lengthSlot]})
+	return fill(name, text, map[string]string{".Model": model, ".Prompt": marks[plainSlot], ".Text": marks[plainSlot],
+		".OSL": marks[lengthSlot]})
 }
 
 // quotes escapes what stands between quotes in a part's header.

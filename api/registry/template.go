@@ -25,7 +25,7 @@ const (
 )
 
 // Template describes an API without code of its own, whose answers have their text, their usage and their errors at
-// paths: one that a plan describes, with the body of requests as a Go template, or one that ships as a definition.
+// paths: one that a plan describes, with the body of requests as JSON with fields, or one that ships as a definition.
 // Paths are those of gjson; empty: answers do not have it.
 type Template struct {
 	// Path of requests, and the template of their body.

@@ -1203,8 +1203,7 @@ type Template struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Path of requests, after the endpoint's base URL. MODEL in it stands for the model's name.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// Body of requests: a Go template that makes JSON of {{.Model}}, {{.Prompt}}, {{.Text}} and {{.OSL}}. Either this or
-	// form.
+	// Body of requests: JSON with the fields {{.Model}}, {{.Prompt}}, {{.Text}} and {{.OSL}}. Either this or form.
 	Body string `protobuf:"bytes,2,opt,name=body,proto3" json:"body,omitempty"`
 	// How answers are streamed: "sse" (server-sent events), "lines" (a JSON value on each line) or "none" (default).
 	Stream string `protobuf:"bytes,3,opt,name=stream,proto3" json:"stream,omitempty"`
@@ -1220,7 +1219,7 @@ type Template struct {
 	CachedTokens string `protobuf:"bytes,8,opt,name=cached_tokens,json=cachedTokens,proto3" json:"cached_tokens,omitempty"`
 	// Path of an error in an answer with status 200. Empty: there are none.
 	Error string `protobuf:"bytes,9,opt,name=error,proto3" json:"error,omitempty"`
-	// Fields of a form (multipart/form-data) in place of a body: Go templates of the same values, as plain text.
+	// Fields of a form (multipart/form-data) in place of a body: texts with the same fields.
 	Form map[string]string `protobuf:"bytes,10,rep,name=form,proto3" json:"form,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Files of the form, the same in all requests.
 	Files         []*FormFile `protobuf:"bytes,11,rep,name=files,proto3" json:"files,omitempty"`
