@@ -32,8 +32,8 @@ SUMMARY   ?= $(CURDIR)/$(TMP)/torture.jsonl
 TESTFLAGS ?=
 
 # Programs, tests, lint and tools that load packages all use these settings, so that one build cache serves them, in any
-# folder. Only the race detector needs C.
-export GOFLAGS     := -trimpath
+# folder. Only the race detector needs C. gRPC's traces would link html/template, which keeps every method of every type.
+export GOFLAGS     := -trimpath -tags=grpcnotrace
 export CGO_ENABLED := 0
 
 # Packages that make test leaves to other parts: tests against other projects' servers, of faults of machines and

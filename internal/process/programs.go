@@ -26,7 +26,7 @@ func Build() (Programs, error) {
 	command := exec.Command("go", "build", "-buildvcs=false", "-ldflags", "-s -w", //nolint:noctx // no test runs yet
 		"-o", dir+"/", "./cmd/...")
 	command.Dir = root
-	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath")
+	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath -tags=grpcnotrace")
 	if said, err := command.CombinedOutput(); err != nil {
 		return Programs{}, fmt.Errorf("build the programs: %w\n%s", err, said)
 	}
