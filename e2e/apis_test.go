@@ -14,7 +14,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
 
 	"github.com/spate-load/spate/e2e/programs"
-	"github.com/spate-load/spate/internal/rundir"
 )
 
 const cloudsPlan = `
@@ -152,7 +151,7 @@ func TestAnswersInOnePiece(t *testing.T) {
 			}
 			e2e += float64(*q.LastTokenNs - q.StartNs)
 		}
-		rundir.Near(t, s.Target+": mean E2E", s.E2E.Mean, e2e/60/1e6, 1e-6)
+		programs.Near(t, s.Target+": mean E2E", s.E2E.Mean, e2e/60/1e6, 1e-6)
 		if counted := s.Target != "triton"; counted != (s.OutputTokens != nil) || counted &&
 			(*s.OutputTokens != 1200 || *s.OutputTokensCounted != "usage" || s.OutputTokenThroughput == nil) {
 			t.Errorf("%s: output tokens %v", s.Target, s.OutputTokens)

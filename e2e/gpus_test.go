@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/e2e/programs"
-	"github.com/spate-load/spate/internal/rundir"
 )
 
 const gpusPlan = `
@@ -89,11 +88,11 @@ func TestGPUsAreReadBesideTheServer(t *testing.T) {
 		amd.UUID != "692231000131" || amd.PowerFrom != "readings" || *amd.MemoryMiB != 183265 {
 		t.Errorf("%+v", g.Devices)
 	}
-	rundir.Near(t, "busy", *nvidia.Busy, 0.97, 1e-9)
-	rundir.Near(t, "W of the H20", *nvidia.PowerW, 305.123, 1e-6)
-	rundir.Near(t, "W of the MI300X", *amd.PowerW, 748, 1e-6)
-	rundir.Near(t, "J", *g.EnergyJ, (*nvidia.PowerW+*amd.PowerW)**stage.DurationS, 1e-9)
-	rundir.Near(t, "J a token", *g.JoulesPerOutputToken, *g.EnergyJ/float64(*stage.OutputTokens), 1e-9)
+	programs.Near(t, "busy", *nvidia.Busy, 0.97, 1e-9)
+	programs.Near(t, "W of the H20", *nvidia.PowerW, 305.123, 1e-6)
+	programs.Near(t, "W of the MI300X", *amd.PowerW, 748, 1e-6)
+	programs.Near(t, "J", *g.EnergyJ, (*nvidia.PowerW+*amd.PowerW)**stage.DurationS, 1e-9)
+	programs.Near(t, "J a token", *g.JoulesPerOutputToken, *g.EnergyJ/float64(*stage.OutputTokens), 1e-9)
 	if text := r.Text("report.md"); !strings.Contains(text, "## GPUs") {
 		t.Errorf("report.md has no GPUs:\n%s", text)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/internal/process"
-	"github.com/spate-load/spate/internal/rundir"
 )
 
 // mixed has parts of each kind, with adapters and limits of their own.
@@ -255,7 +254,7 @@ func TestThresholdsOfParts(t *testing.T) {
 	}
 	for where, text := range map[string]string{
 		"report.md": r.Text("report.md"), "report.html": r.Text("report.html"), "stdout": r.Stdout.String(),
-		"JUnit": rundir.Text(t, dir, "junit.xml"),
+		"JUnit": programs.Text(t, dir, "junit.xml"),
 	} {
 		if !strings.Contains(strings.ReplaceAll(text, "&lt;", "<"), "e2e_ms.p99 < 0.001 (part chat)") {
 			t.Errorf("%s does not name the threshold that failed:\n%s", where, text)

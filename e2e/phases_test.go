@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/spate-load/spate/e2e/programs"
-	"github.com/spate-load/spate/internal/rundir"
 )
 
 const phasesPlan = `
@@ -75,13 +74,13 @@ func TestPhasesAreKept(t *testing.T) {
 
 // checkConcurrency checks the requests in flight at each start. A slot that is no longer active finishes its request,
 // and starts no other. So the bound is the largest value within the time of the longest request.
-func checkConcurrency(t *testing.T, rows []rundir.Row) {
+func checkConcurrency(t *testing.T, rows []programs.Row) {
 	phases := []phase{{500, 2, 2}, {500, 5, 5}, {500, 8, 8}, {800, 3, 3}, {900, 3, 9}, {300, 0, 0}, {500, 5, 5}}
 	longest := int64(0)
 	for _, r := range rows {
 		longest = max(longest, r.EndNs-r.StartNs)
 	}
-	slices.SortFunc(rows, func(a, b rundir.Row) int { return int(a.StartNs - b.StartNs) })
+	slices.SortFunc(rows, func(a, b programs.Row) int { return int(a.StartNs - b.StartNs) })
 	most := make([]int, len(phases))
 	for _, r := range rows {
 		inFlight := 0
@@ -111,7 +110,7 @@ func checkConcurrency(t *testing.T, rows []rundir.Row) {
 }
 
 // checkConstantRate checks that the integral of the rate grows by one between two arrivals.
-func checkConstantRate(t *testing.T, rows []rundir.Row, phases []phase) {
+func checkConstantRate(t *testing.T, rows []programs.Row, phases []phase) {
 	_, _, all := at(phases, math.MaxInt64)
 	if off := float64(len(rows)) - all; math.Abs(off) > 1 {
 		t.Errorf("%d arrivals, the rates make %v", len(rows), all)

@@ -16,7 +16,6 @@ import (
 	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/process"
-	"github.com/spate-load/spate/internal/rundir"
 )
 
 const recordsPlan = `
@@ -55,7 +54,7 @@ func TestResultsAreThoseOfTheRequests(t *testing.T) {
 	for i, stage := range result.Stages {
 		t.Run(fmt.Sprintf("stage %d", i), func(t *testing.T) {
 			measured := slices.DeleteFunc(slices.Clone(rows[stage.Index]),
-				func(r rundir.Row) bool { return r.Unmeasured })
+				func(r programs.Row) bool { return r.Unmeasured })
 			v := valuesOf(measured)
 			compareCounts(t, stage, rows[stage.Index], measured)
 			compareDistributions(t, stage, v)
@@ -72,7 +71,7 @@ type values struct {
 	vllmTTFT, vllmTPOT, vllmITL, vllmE2EL                                            []int64
 }
 
-func valuesOf(rows []rundir.Row) values {
+func valuesOf(rows []programs.Row) values {
 	var v values
 	for _, r := range rows {
 		if !r.Completed() {
@@ -119,7 +118,7 @@ func numpyQuantile(sorted []int64, q float64) float64 {
 // divide divides and rounds to the nearest.
 func divide(a, b int64) int64 { return int64(math.Round(float64(a) / float64(b))) }
 
-func compareCounts(t *testing.T, s results.StageResult, all, measured []rundir.Row) {
+func compareCounts(t *testing.T, s results.StageResult, all, measured []programs.Row) {
 	var completed, output, input, frames, connections uint64
 	begin, end := int64(math.MaxInt64), int64(0)
 	for _, r := range measured {
@@ -146,10 +145,10 @@ func compareCounts(t *testing.T, s results.StageResult, all, measured []rundir.R
 			*s.OutputTokens, *s.InputTokens, s.Streams,
 			output, input, frames, connections)
 	}
-	rundir.Near(t, "duration_s", *s.DurationS, float64(end-begin)/1e9, 1e-9)
-	rundir.Near(t, "request_throughput", *s.RequestThroughput, float64(completed)/(*s.DurationS), 1e-9)
-	rundir.Near(t, "output_token_throughput", *s.OutputTokenThroughput, float64(output)/(*s.DurationS), 1e-9)
-	rundir.Near(t, "total_token_throughput", *s.TotalTokenThroughput, float64(input+output)/(*s.DurationS), 1e-9)
+	programs.Near(t, "duration_s", *s.DurationS, float64(end-begin)/1e9, 1e-9)
+	programs.Near(t, "request_throughput", *s.RequestThroughput, float64(completed)/(*s.DurationS), 1e-9)
+	programs.Near(t, "output_token_throughput", *s.OutputTokenThroughput, float64(output)/(*s.DurationS), 1e-9)
+	programs.Near(t, "total_token_throughput", *s.TotalTokenThroughput, float64(input+output)/(*s.DurationS), 1e-9)
 }
 
 func compareDistributions(t *testing.T, s results.StageResult, v values) {
@@ -183,10 +182,10 @@ func compareDistribution(t *testing.T, name string, got histogram.Summary, sorte
 		t.Errorf("%s: count %d, rows have %d", name, got.Count, len(sorted))
 	}
 	mean, std := meanAndStd(sorted)
-	rundir.Near(t, name+" mean", got.Mean, mean/1e6, 1e-9)
-	rundir.Near(t, name+" std", got.Std, std/1e6, 1e-9)
-	rundir.Near(t, name+" min", got.Min, float64(sorted[0])/1e6, 1e-12)
-	rundir.Near(t, name+" max", got.Max, float64(sorted[len(sorted)-1])/1e6, 1e-12)
+	programs.Near(t, name+" mean", got.Mean, mean/1e6, 1e-9)
+	programs.Near(t, name+" std", got.Std, std/1e6, 1e-9)
+	programs.Near(t, name+" min", got.Min, float64(sorted[0])/1e6, 1e-12)
+	programs.Near(t, name+" max", got.Max, float64(sorted[len(sorted)-1])/1e6, 1e-12)
 	for _, p := range []struct {
 		permille int
 		got      float64
@@ -195,7 +194,7 @@ func compareDistribution(t *testing.T, name string, got histogram.Summary, sorte
 		if off := math.Abs(p.got*1e6 - float64(exact)); off > 0.001*float64(exact)+512 {
 			t.Errorf("%s p%d: %v ms, the rows' own is %d ns", name, p.permille, p.got, exact)
 		}
-		rundir.Near(t, fmt.Sprintf("%s p%d by HdrHistogram's definition", name, p.permille), p.got,
+		programs.Near(t, fmt.Sprintf("%s p%d by HdrHistogram's definition", name, p.permille), p.got,
 			hdrPercentile(sorted, p.permille), 1e-12)
 	}
 }
@@ -226,7 +225,7 @@ func meanAndStd(values []int64) (mean, std float64) {
 
 // compareIdentity checks that each request's times are consistent, and that the means satisfy E2E = TTFT + TPOT x
 // (n-1), which holds if TTFT, TPOT and E2E cover the same requests.
-func compareIdentity(t *testing.T, s results.StageResult, rows []rundir.Row) {
+func compareIdentity(t *testing.T, s results.StageResult, rows []programs.Row) {
 	for _, r := range rows {
 		var gaps int64
 		for _, gap := range r.ITLNs {
@@ -252,7 +251,7 @@ func compareIdentity(t *testing.T, s results.StageResult, rows []rundir.Row) {
 
 // compareVLLM checks each number of a block against vLLM's benchmark, which counts from the first chunk, with or
 // without text, and interpolates percentiles.
-func compareVLLM(t *testing.T, block string, s results.StageResult, rows []rundir.Row, v values) {
+func compareVLLM(t *testing.T, block string, s results.StageResult, rows []programs.Row, v values) {
 	var output, input uint64
 	for _, r := range rows {
 		output, input = output+*r.OutputTokens, input+*r.InputTokens

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/e2e/programs"
-	"github.com/spate-load/spate/internal/rundir"
 )
 
 // What was asked to be measured is measured, from one instant on by all agents, however late they hear of it. Requests
@@ -238,7 +237,7 @@ func TestGoodputIsThatOfTheRequests(t *testing.T) {
 		if *g.TTFTMs != 22 || *g.TPOTMs != 2.3 || *g.E2EMs != 60 {
 			t.Errorf("stage %d: SLO of %v, %v and %v ms", stage.Index, *g.TTFTMs, *g.TPOTMs, *g.E2EMs)
 		}
-		rundir.Near(t, "goodput share", *g.Share, float64(good)/float64(ended), 1e-12)
-		rundir.Near(t, "goodput", *g.RequestThroughput, float64(good) / *stage.DurationS, 1e-9)
+		programs.Near(t, "goodput share", *g.Share, float64(good)/float64(ended), 1e-12)
+		programs.Near(t, "goodput", *g.RequestThroughput, float64(good) / *stage.DurationS, 1e-9)
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/e2e/programs"
-	"github.com/spate-load/spate/internal/rundir"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/simulator/config"
 	"github.com/spate-load/spate/simulator/fits"
@@ -191,7 +190,7 @@ func TestSearchesWithoutALimit(t *testing.T) {
 	if all.MeanThroughput == nil || all.ThroughputMargin == nil {
 		t.Fatalf("no throughput of the repeats: %s", words(all))
 	}
-	rundir.Near(t, "mean throughput", *all.MeanThroughput, mean, 1e-9)
+	programs.Near(t, "mean throughput", *all.MeanThroughput, mean, 1e-9)
 	for _, text := range []string{"no load is within the limits", "the upper bound of the search"} {
 		if !strings.Contains(r.Stderr.String(), text) {
 			t.Errorf("the progress does not say %q", text)
@@ -227,7 +226,7 @@ loads:
 			t.Errorf("stage %d: probe %+v, %+v", i, *s.Probe, s.Requests)
 		}
 		if i >= 2 {
-			rundir.Near(t, "rate", *s.Load.Rate, *low+(*high-*low)*float64(i-1)/3, 0.001)
+			programs.Near(t, "rate", *s.Load.Rate, *low+(*high-*low)*float64(i-1)/3, 0.001)
 		}
 	}
 	if one, many := *result.Stages[0].Load.Concurrency, *result.Stages[1].Load.Concurrency; one != 1 || many != 32 {

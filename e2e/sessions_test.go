@@ -8,7 +8,6 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/e2e/programs"
-	"github.com/spate-load/spate/internal/rundir"
 )
 
 const sessionsPlan = `
@@ -66,8 +65,8 @@ func TestSessionsBringTheServersAnswersAlong(t *testing.T) {
 }
 
 // bySession groups rows by session, ordered by turn.
-func bySession(rows []rundir.Row) map[uint64][]rundir.Row {
-	sessions := map[uint64][]rundir.Row{}
+func bySession(rows []programs.Row) map[uint64][]programs.Row {
+	sessions := map[uint64][]programs.Row{}
 	for _, r := range rows {
 		sessions[r.Index] = append(sessions[r.Index], r)
 	}
@@ -75,7 +74,7 @@ func bySession(rows []rundir.Row) map[uint64][]rundir.Row {
 }
 
 // checkSession checks that a session's turns are consistent.
-func checkSession(t *testing.T, index uint64, turns []rundir.Row, endpoints uint64) {
+func checkSession(t *testing.T, index uint64, turns []programs.Row, endpoints uint64) {
 	t.Helper()
 	for k, r := range turns {
 		if r.Turn != uint32(k) || r.Agent != turns[0].Agent || uint64(r.Endpoint) != index%endpoints ||
@@ -100,7 +99,7 @@ func checkSession(t *testing.T, index uint64, turns []rundir.Row, endpoints uint
 }
 
 // pauses returns the times between the end of a turn and the scheduled time of the next.
-func pauses(sessions map[uint64][]rundir.Row) (all []time.Duration) {
+func pauses(sessions map[uint64][]programs.Row) (all []time.Duration) {
 	for _, turns := range sessions {
 		for k := 1; k < len(turns); k++ {
 			all = append(all, time.Duration(turns[k].ScheduledNs-turns[k-1].EndNs))

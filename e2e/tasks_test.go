@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spate-load/spate/e2e/programs"
-	"github.com/spate-load/spate/internal/rundir"
 )
 
 // tasksPlan sends sessions that fan out and join, to an engine with a prefix cache.
@@ -106,10 +105,10 @@ func TestTasksAreThoseOfTheRequests(t *testing.T) {
 				task, requests = append(task, whole), append(requests, critical)
 			}
 			x := stage.Sessions
-			rundir.Near(t, "mean task", x.Task.Mean, mean(task), 1e-6)
-			rundir.Near(t, "longest task", x.Task.Max, slices.Max(task), 1e-6)
-			rundir.Near(t, "requests on the critical path", x.TaskRequests.Mean, mean(requests), 1e-6)
-			rundir.Near(t, "delays on the critical path", x.TaskDelays.Mean, mean(task)-mean(requests), 1e-4)
+			programs.Near(t, "mean task", x.Task.Mean, mean(task), 1e-6)
+			programs.Near(t, "longest task", x.Task.Max, slices.Max(task), 1e-6)
+			programs.Near(t, "requests on the critical path", x.TaskRequests.Mean, mean(requests), 1e-6)
+			programs.Near(t, "delays on the critical path", x.TaskDelays.Mean, mean(task)-mean(requests), 1e-4)
 			for turn, got := range x.Turns {
 				var ttft []float64
 				var input, cached, shared uint64
@@ -122,9 +121,9 @@ func TestTasksAreThoseOfTheRequests(t *testing.T) {
 					*got.InputTokens != input {
 					t.Errorf("turn %d: %+v, %d prompt tokens in the rows", turn, got, input)
 				}
-				rundir.Near(t, "TTFT", got.TTFT.Mean, mean(ttft), 1e-6)
-				rundir.Near(t, "cached", *got.PrefixCache.CachedShare, float64(cached)/float64(input), 1e-9)
-				rundir.Near(t, "shared", *got.PrefixCache.SharedShare, float64(shared)/float64(input), 1e-9)
+				programs.Near(t, "TTFT", got.TTFT.Mean, mean(ttft), 1e-6)
+				programs.Near(t, "cached", *got.PrefixCache.CachedShare, float64(cached)/float64(input), 1e-9)
+				programs.Near(t, "shared", *got.PrefixCache.SharedShare, float64(shared)/float64(input), 1e-9)
 			}
 			if n := len(x.Turns); n != len(taskWaits) || *x.Turns[4].PrefixCache.CachedShare < 0.3 ||
 				*x.Turns[2].PrefixCache.CachedShare > 0 {
@@ -141,7 +140,7 @@ func TestTasksAreThoseOfTheRequests(t *testing.T) {
 
 // taskOf checks when the requests of a task were due, and returns its time and that of the requests on its critical
 // path, in ms.
-func taskOf(t *testing.T, index uint64, rows []rundir.Row) (whole, critical float64) {
+func taskOf(t *testing.T, index uint64, rows []programs.Row) (whole, critical float64) {
 	t.Helper()
 	if len(rows) != len(taskWaits) {
 		t.Fatalf("task %d has %d requests", index, len(rows))
@@ -168,7 +167,7 @@ func taskOf(t *testing.T, index uint64, rows []rundir.Row) (whole, critical floa
 }
 
 // latest returns which of some requests ended last, -1 if there are none.
-func latest(rows []rundir.Row, of []int) int {
+func latest(rows []programs.Row, of []int) int {
 	last := -1
 	for _, turn := range of {
 		if last < 0 || rows[turn].EndNs > rows[last].EndNs {

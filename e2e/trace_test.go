@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/e2e/programs"
-	"github.com/spate-load/spate/internal/rundir"
 )
 
 // tracePlan replays the trace that ships with Spate against one simulated engine, whose prefix cache has room for all
@@ -35,7 +34,7 @@ type traceRow struct {
 // shippedTrace reads the trace, as a person would.
 func shippedTrace(t *testing.T) (rows []traceRow) {
 	t.Helper()
-	rundir.EachLine(t, filepath.Join("..", "plans", "data", "mooncake-1000.jsonl"),
+	programs.EachLine(t, filepath.Join("..", "plans", "data", "mooncake-1000.jsonl"),
 		func(r traceRow) { rows = append(rows, r) })
 	return rows
 }
@@ -85,8 +84,8 @@ func TestReplayHasTheTimesLengthsAndPrefixesOfItsTrace(t *testing.T) {
 		t.Errorf("%d of %d requests found other blocks in the cache than the trace says; %d tokens shared of %d", apart,
 			len(rows), shared, input)
 	}
-	rundir.Near(t, "shared share", *stage.PrefixCache.SharedShare, float64(shared)/float64(input), 1e-9)
-	rundir.Near(t, "cached share", *stage.PrefixCache.CachedShare, float64(cached)/float64(input), 1e-9)
+	programs.Near(t, "shared share", *stage.PrefixCache.SharedShare, float64(shared)/float64(input), 1e-9)
+	programs.Near(t, "cached share", *stage.PrefixCache.CachedShare, float64(cached)/float64(input), 1e-9)
 }
 
 // knownPrefix returns how many tokens in whole blocks at the start of a row were in earlier rows, and adds the row's

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/e2e/programs"
-	"github.com/spate-load/spate/internal/rundir"
 	"github.com/spate-load/spate/measure"
 )
 
@@ -20,7 +19,7 @@ func TestMeasuredTimesAreTheServers(t *testing.T) {
 	r.MustExit(0)
 
 	result := r.Results()
-	rows := map[string]rundir.Row{}
+	rows := map[string]programs.Row{}
 	for stage, all := range r.Rows() {
 		for _, one := range all {
 			rows[measure.RequestIDsOf(result.Run.ID, stage).String(one.Index, 0)] = one

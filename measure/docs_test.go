@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spate-load/spate/internal/docpart"
+	"github.com/spate-load/spate/internal/filestest"
 )
 
 // docsPage lists the fields of points.
@@ -62,7 +62,7 @@ func metricNames() string {
 
 // The counters and metrics of docs/influxdb.md are the catalogue: go test ./measure -update writes them.
 func TestTheCatalogueIsInTheDocs(t *testing.T) {
-	docpart.Check(t, docsPage, map[string]string{"counters": counterRows(), "metrics": metricNames()}, *update,
+	filestest.CheckDoc(t, docsPage, map[string]string{"counters": counterRows(), "metrics": metricNames()}, *update,
 		"go test ./measure -update")
 }
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spate-load/spate/internal/damagetest"
+	"github.com/spate-load/spate/internal/filestest"
 )
 
 var machine = Machine{ID: "m1", Host: "box", Cores: 8, Kernel: "linux 6.8", Version: "v1"}
@@ -102,7 +102,7 @@ func TestDamagedFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	damagetest.Each(t, whole, damagetest.Lines(whole), func(damaged []byte, what string) {
+	filestest.Each(t, whole, filestest.Lines(whole), func(damaged []byte, what string) {
 		if err := os.WriteFile(path, damaged, 0o600); err != nil {
 			t.Fatal(err)
 		}

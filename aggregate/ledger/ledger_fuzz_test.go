@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/aggregate/internal/fixture"
-	"github.com/spate-load/spate/internal/damagetest"
+	"github.com/spate-load/spate/internal/filestest"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -102,7 +102,7 @@ func TestDamages(t *testing.T) {
 	if err := errors.Join(err, l.Close()); err != nil {
 		t.Fatal(err)
 	}
-	damagetest.Each(t, whole, damagetest.Pages(whole, os.Getpagesize()), func(damaged []byte, what string) {
+	filestest.Each(t, whole, filestest.Pages(whole, os.Getpagesize()), func(damaged []byte, what string) {
 		if err := os.WriteFile(path, damaged, 0o600); err != nil {
 			t.Fatal(err)
 		}

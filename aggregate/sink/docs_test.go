@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spate-load/spate/internal/docpart"
+	"github.com/spate-load/spate/internal/filestest"
 	"github.com/spate-load/spate/measure"
 )
 
@@ -34,6 +34,6 @@ func otherNames() string {
 
 // docs/prometheus.md has the names of the catalogue: go test ./aggregate/sink -update writes the exceptions.
 func TestTheNamesAreInTheDocs(t *testing.T) {
-	docpart.Check(t, "../../docs/prometheus.md", map[string]string{"names": otherNames()}, *update,
+	filestest.CheckDoc(t, "../../docs/prometheus.md", map[string]string{"names": otherNames()}, *update,
 		"go test ./aggregate/sink -update")
 }

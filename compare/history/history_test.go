@@ -16,7 +16,7 @@ import (
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/histogram"
-	"github.com/spate-load/spate/internal/damagetest"
+	"github.com/spate-load/spate/internal/filestest"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -114,7 +114,7 @@ func TestDamage(t *testing.T) {
 	if err != nil || s.Close() != nil {
 		t.Fatal(err)
 	}
-	damagetest.Each(t, whole, damagetest.Lines(whole), func(damaged []byte, what string) {
+	filestest.Each(t, whole, filestest.Lines(whole), func(damaged []byte, what string) {
 		if err := os.WriteFile(path, damaged, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/process"
-	"github.com/spate-load/spate/internal/rundir"
 	"github.com/spate-load/spate/internal/servertest"
 )
 
@@ -70,7 +69,7 @@ func compareTokens(t *testing.T, db *servertest.Influx, r programs.Running) {
 			want["shared_tokens"] += q.SharedTokens
 			want["cached_tokens"] += *q.CachedTokens
 		}
-		rundir.Near(t, "cached share", *stage.PrefixCache.CachedShare,
+		programs.Near(t, "cached share", *stage.PrefixCache.CachedShare,
 			float64(want["cached_tokens"])/float64(*stage.InputTokens), 1e-9)
 		if want["good"] == 0 || want["good"] == stage.Requests.Completed || want["shared_tokens"] == 0 ||
 			want["cached_tokens"] == 0 {

@@ -18,7 +18,6 @@ import (
 	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/process"
-	"github.com/spate-load/spate/internal/rundir"
 	"github.com/spate-load/spate/internal/servertest"
 )
 
@@ -141,8 +140,8 @@ func compareCollected(t *testing.T, stage results.StageResult, last map[string]s
 			t.Errorf("stage %d: %s is %v", stage.Index, name, p)
 			continue
 		}
-		rundir.Near(t, name+" sum", p.Histogram.GetSum(), d.Mean/1e3*float64(d.Count), 1e-12)
-		rundir.Near(t, name+" max", p.Histogram.GetMax(), d.Max/1e3, 1e-12)
+		programs.Near(t, name+" sum", p.Histogram.GetSum(), d.Mean/1e3*float64(d.Count), 1e-12)
+		programs.Near(t, name+" max", p.Histogram.GetMax(), d.Max/1e3, 1e-12)
 		for q, want := range map[float64]float64{50: d.P50, 90: d.P90, 95: d.P95, 99: d.P99, 99.9: d.P99_9} {
 			low, high := bucketAt(p.Histogram, q)
 			if value := want / 1e3; value < low*(1-1e-12) || value > high*(1+1e-12) {

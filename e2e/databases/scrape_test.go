@@ -11,7 +11,6 @@ import (
 	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/process"
-	"github.com/spate-load/spate/internal/rundir"
 	"github.com/spate-load/spate/internal/servertest"
 )
 
@@ -107,12 +106,12 @@ func (s scraped) compare(t *testing.T, stage results.StageResult, labels string,
 			t.Errorf("%s: %v, results.json has %d", name, got, want)
 		}
 	}
-	rundir.Near(t, "throughput", s.only(t, "spate_stage_output_token_throughput"+labels), *stage.OutputTokenThroughput, 1e-9)
+	programs.Near(t, "throughput", s.only(t, "spate_stage_output_token_throughput"+labels), *stage.OutputTokenThroughput, 1e-9)
 	for name, d := range map[string]*histogram.Summary{
 		"ttft": stage.TTFT, "tpot": stage.TPOT, "itl": stage.ITL, "e2e": stage.E2E, "send_delay": stage.SendDelay,
 	} {
 		selector := "spate_to_date_" + name + "_seconds" + labels
-		rundir.Near(t, name+" sum", s.only(t, "histogram_sum("+selector+")"), d.Mean/1e3*float64(d.Count), 1e-12)
+		programs.Near(t, name+" sum", s.only(t, "histogram_sum("+selector+")"), d.Mean/1e3*float64(d.Count), 1e-12)
 		s.compareQuantiles(t, selector, d, 1e-3, values[name])
 	}
 	s.compareQuantiles(t, "spate_to_date_osl_tokens"+labels, stage.OSL.Seen, 1, values["osl"])
@@ -143,7 +142,7 @@ func (s scraped) compareQuantiles(t *testing.T, selector string, d *histogram.Su
 }
 
 // valuesOf returns the values of the measured requests of a stage in nanoseconds or tokens.
-func valuesOf(rows []rundir.Row) map[string][]int64 {
+func valuesOf(rows []programs.Row) map[string][]int64 {
 	all := map[string][]int64{}
 	add := func(name string, values ...int64) { all[name] = append(all[name], values...) }
 	for _, r := range rows {

@@ -16,7 +16,6 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/internal/process"
-	"github.com/spate-load/spate/internal/rundir"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report"
 )
@@ -120,12 +119,12 @@ func TestDamagedLedgerIsSalvaged(t *testing.T) {
 	}
 	p = process.Start(t, programs.Built.Spate, "report", "--salvage", r.Dir)
 	p.MustExit(3)
-	before, after := rundir.Result(t, r.Dir), rundir.Result(t, filepath.Join(r.Dir, report.SalvageDir))
+	before, after := programs.Result(t, r.Dir), programs.Result(t, filepath.Join(r.Dir, report.SalvageDir))
 	if !before.Run.Complete || after.Run.Complete || len(after.Run.Missing) == 0 {
 		t.Errorf("complete before: %v, and after: %v, missing %q", before.Run.Complete, after.Run.Complete,
 			after.Run.Missing)
 	}
-	kept, all := len(rundir.Rows(t, filepath.Join(r.Dir, report.SalvageDir))), len(rundir.Rows(t, r.Dir))
+	kept, all := len(programs.Rows(t, filepath.Join(r.Dir, report.SalvageDir))), len(programs.Rows(t, r.Dir))
 	if kept == 0 || kept >= all {
 		t.Errorf("%d of %d rows are kept", kept, all)
 	}

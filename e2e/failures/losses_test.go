@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/spate-load/spate/e2e/programs"
-	"github.com/spate-load/spate/internal/rundir"
 )
 
 // shortLeases let lost agents' assignments be taken over, or dropped, soon.
@@ -85,7 +84,7 @@ func secondOf(t *testing.T, text string) uint64 {
 
 // sends reports whether an agent sent anything.
 func sends(r programs.Running, agent string) bool {
-	return slices.ContainsFunc(r.Rows()[0], func(row rundir.Row) bool { return row.Agent == agent })
+	return slices.ContainsFunc(r.Rows()[0], func(row programs.Row) bool { return row.Agent == agent })
 }
 
 // An agent that joins in the middle of a stage takes its share from a moment on, and nothing is missing.

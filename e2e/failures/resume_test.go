@@ -10,7 +10,6 @@ import (
 
 	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/internal/process"
-	"github.com/spate-load/spate/internal/rundir"
 )
 
 // threeStages has three stages of about a second each.
@@ -124,7 +123,7 @@ func (f folder) mustContinueNothing(old, other programs.Simulation) {
 	if strings.Contains(p.Printed(), "waiting") {
 		f.t.Errorf("it waits for another run: %s", p.Printed())
 	}
-	if result := rundir.Result(f.t, filepath.Join(f.dir, "other")); !result.Run.Complete || len(result.Stages) != 3 {
+	if result := programs.Result(f.t, filepath.Join(f.dir, "other")); !result.Run.Complete || len(result.Stages) != 3 {
 		f.t.Errorf("the other run: %+v", result.Run)
 	}
 	f.serveBeside()
@@ -160,7 +159,7 @@ func (f folder) mustResume(dir string, server programs.Simulation) {
 	f.t.Helper()
 	p := f.spate("runs", "resume", dir)
 	p.MustExit(0)
-	result := rundir.Result(f.t, dir)
+	result := programs.Result(f.t, dir)
 	if !result.Run.Complete || len(result.Stages) != 3 {
 		f.t.Fatalf("run %+v", result.Run)
 	}
@@ -188,7 +187,7 @@ func TestTwoRunsAtOnceInOneFolder(t *testing.T) {
 		t.Errorf("runs %v", f.runs())
 	}
 	for _, dir := range f.runs() {
-		if result := rundir.Result(t, dir); !result.Run.Complete || len(result.Stages) != 3 {
+		if result := programs.Result(t, dir); !result.Run.Complete || len(result.Stages) != 3 {
 			t.Errorf("%s: %+v", dir, result.Run)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/spate-load/spate/e2e/programs"
-	"github.com/spate-load/spate/internal/rundir"
 )
 
 // TestSessionsOfALostAgent: the sessions that a lost agent had begun end with it, because only it has their answers.
@@ -35,7 +34,7 @@ loads:
 	r.MustExit(3)
 	stage, rows := r.Results().Stages[0], r.Rows()[0]
 	cut, whole, last := 0, 0, map[string]uint64{}
-	bySession := map[uint64][]rundir.Row{}
+	bySession := map[uint64][]programs.Row{}
 	for _, q := range rows {
 		bySession[q.Index] = append(bySession[q.Index], q)
 	}

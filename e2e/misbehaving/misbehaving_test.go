@@ -21,7 +21,6 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/internal/process"
-	"github.com/spate-load/spate/internal/rundir"
 )
 
 const (
@@ -260,7 +259,7 @@ func TestTargetsThatMisbehaveThroughout(t *testing.T) {
 	}
 	b.WriteString("workloads:\n  - random: {isl: 10, osl: 3}\nloads:\n  - {concurrency: 8, requests: 400}\n")
 	c := startCluster(t)
-	result := rundir.Result(t, c.run(t, 3, b.String()))
+	result := programs.Result(t, c.run(t, 3, b.String()))
 	if len(result.Stages) != len(targets)+1 {
 		t.Fatalf("%d stages, want %d", len(result.Stages), len(targets)+1)
 	}
@@ -310,12 +309,12 @@ func check(t *testing.T, targets []*target, settings string, all *tally) {
 	process.Eventually(t, "the agent is ready", func() bool { return strings.Contains(c.agent.Printed(), "connected") })
 	before := c.descriptors(t)
 	dir := c.run(t, 0, plan(targets, settings))
-	result := rundir.Result(t, dir)
+	result := programs.Result(t, dir)
 	if !result.Run.Complete || len(result.Run.Missing) > 0 || len(result.Stages) != len(targets) {
 		t.Fatalf("run %+v of %d stages", result.Run, len(result.Stages))
 	}
-	rows := map[uint32][]rundir.Row{}
-	for _, r := range rundir.Rows(t, dir) {
+	rows := map[uint32][]programs.Row{}
+	for _, r := range programs.Rows(t, dir) {
 		rows[r.Stage] = append(rows[r.Stage], r)
 	}
 	for i, target := range targets {
@@ -336,7 +335,7 @@ func check(t *testing.T, targets []*target, settings string, all *tally) {
 }
 
 // check compares a stage with what the servers did.
-func (target *target) check(t *testing.T, stage results.StageResult, rows []rundir.Row, all *tally) {
+func (target *target) check(t *testing.T, stage results.StageResult, rows []programs.Row, all *tally) {
 	sum := map[string]uint64{}
 	requests, timed, off := 0, 0, 0
 	for i, s := range target.servers {
@@ -375,7 +374,7 @@ func classOf(class string) string {
 	return class
 }
 
-func rowsOf(rows []rundir.Row, endpoint int) (mine []rundir.Row) {
+func rowsOf(rows []programs.Row, endpoint int) (mine []programs.Row) {
 	for _, r := range rows {
 		if int(r.Endpoint) == endpoint {
 			mine = append(mine, r)
@@ -385,7 +384,7 @@ func rowsOf(rows []rundir.Row, endpoint int) (mine []rundir.Row) {
 }
 
 // check compares the outcome of the requests to a misbehaving server with its class.
-func (f *fault) check(t *testing.T, target *target, part results.EndpointResult, rows []rundir.Row) {
+func (f *fault) check(t *testing.T, target *target, part results.EndpointResult, rows []programs.Row) {
 	classes := strings.Split(f.class(target.api), "|")
 	if f.class(target.api) == completed {
 		want := target.api.tokens()
@@ -422,7 +421,7 @@ func outputOf(part results.EndpointResult) uint64 {
 }
 
 // example returns the message of a failed request.
-func example(rows []rundir.Row) string {
+func example(rows []programs.Row) string {
 	for _, r := range rows {
 		if r.Error != nil {
 			return *r.Error
@@ -432,7 +431,7 @@ func example(rows []rundir.Row) string {
 }
 
 // check compares the numbers of a healthy server's requests with what the server did.
-func (s *server) check(t *testing.T, target *target, part results.EndpointResult, rows []rundir.Row) {
+func (s *server) check(t *testing.T, target *target, part results.EndpointResult, rows []programs.Row) {
 	a, n := target.api, uint64(len(rows))
 	if part.Requests.Completed != n || part.Requests.Failed > 0 || len(part.Errors) > 0 ||
 		outputOf(part) != n*a.tokens() {
@@ -453,7 +452,7 @@ const slack = 500 * time.Microsecond
 
 // times counts the streams whose frames came in separate reads, and those of them whose time from the first word to the
 // last is not the server's. For frames that came in one read the kernel keeps one time.
-func (s *server) times(rows []rundir.Row) (timed, off int) {
+func (s *server) times(rows []programs.Row) (timed, off int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range rows {

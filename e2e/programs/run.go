@@ -7,7 +7,6 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/process"
-	"github.com/spate-load/spate/internal/rundir"
 )
 
 // Running is a `spate run` and the run directory it makes.
@@ -53,20 +52,20 @@ func Run(t *testing.T, args ...string) Running {
 // Results reads results.json.
 func (r Running) Results() results.Result {
 	r.t.Helper()
-	return rundir.Result(r.t, r.Dir)
+	return Result(r.t, r.Dir)
 }
 
 // Text reads a file of the run directory.
 func (r Running) Text(name string) string {
 	r.t.Helper()
-	return rundir.Text(r.t, r.Dir, name)
+	return Text(r.t, r.Dir, name)
 }
 
 // Rows reads requests.jsonl, by stage.
-func (r Running) Rows() map[uint32][]rundir.Row {
+func (r Running) Rows() map[uint32][]Row {
 	r.t.Helper()
-	rows := map[uint32][]rundir.Row{}
-	for _, one := range rundir.Rows(r.t, r.Dir) {
+	rows := map[uint32][]Row{}
+	for _, one := range Rows(r.t, r.Dir) {
 		rows[one.Stage] = append(rows[one.Stage], one)
 	}
 	return rows

@@ -1,6 +1,7 @@
-// Package rundir reads the run directories of `spate run` for tests. Only tests import it. It follows the description
-// in docs/results.md and does not use the code that writes the files.
-package rundir
+package programs
+
+// This file reads the run directories of `spate run`. It follows the description in docs/results.md and does not use the
+// code that writes the files.
 
 import (
 	"bufio"

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/spate-load/spate/internal/process"
-	"github.com/spate-load/spate/internal/rundir"
 )
 
 // Simulation is a running `spate simulate`.
@@ -51,7 +50,7 @@ type Truth struct {
 func (s Simulation) Records() []Truth {
 	s.t.Helper()
 	var records []Truth
-	rundir.EachLine(s.t, s.TruthFile, func(r Truth) { records = append(records, r) })
+	EachLine(s.t, s.TruthFile, func(r Truth) { records = append(records, r) })
 	return records
 }
 

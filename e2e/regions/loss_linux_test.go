@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/internal/netlab"
 	"github.com/spate-load/spate/internal/process"
-	"github.com/spate-load/spate/internal/rundir"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -104,7 +104,7 @@ func mustNotSay(t *testing.T, said []string, part string) {
 }
 
 // once fails the test if a request has two rows. It returns how often each agent sent.
-func once(t *testing.T, rows []rundir.Row) map[string]int {
+func once(t *testing.T, rows []programs.Row) map[string]int {
 	t.Helper()
 	seen, by := map[uint64]string{}, map[string]int{}
 	for _, r := range rows {
@@ -215,7 +215,7 @@ const edge = 0.5
 // checkGap compares the requests without a row with what the result says is missing. Each of three agents has every
 // third request. The lost agent's requests must be there until the first second of its loss, and then those that others
 // took over. All requests of the other agents must be there.
-func checkGap(t *testing.T, s results.StageResult, rows []rundir.Row, requests uint64, lost string,
+func checkGap(t *testing.T, s results.StageResult, rows []programs.Row, requests uint64, lost string,
 	takenOver func(index uint64) bool) {
 	t.Helper()
 	loss := lossOf(t, s, lost)

@@ -4,9 +4,9 @@ import (
 	"testing"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/internal/netlab"
 	"github.com/spate-load/spate/internal/process"
-	"github.com/spate-load/spate/internal/rundir"
 )
 
 // running is a `spate run` and the run directory it makes.
@@ -19,7 +19,7 @@ type running struct {
 // results reads results.json.
 func (r running) results() results.Result {
 	r.t.Helper()
-	return rundir.Result(r.t, r.dir)
+	return programs.Result(r.t, r.dir)
 }
 
 // mustBeComplete fails the test unless nothing is missing, and returns the result.
@@ -33,9 +33,9 @@ func (r running) mustBeComplete() results.Result {
 }
 
 // rows reads requests.jsonl.
-func (r running) rows() []rundir.Row {
+func (r running) rows() []programs.Row {
 	r.t.Helper()
-	return rundir.Rows(r.t, r.dir)
+	return programs.Rows(r.t, r.dir)
 }
 
 // server is a simulator on a host.
@@ -57,6 +57,6 @@ type served struct {
 func (s server) records() []served {
 	s.t.Helper()
 	var records []served
-	rundir.EachLine(s.t, s.truth, func(r served) { records = append(records, r) })
+	programs.EachLine(s.t, s.truth, func(r served) { records = append(records, r) })
 	return records
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/internal/netlab"
-	"github.com/spate-load/spate/internal/rundir"
 	"github.com/spate-load/spate/measure"
 )
 
@@ -153,7 +153,7 @@ type at struct {
 // firstArrivals returns when each agent started a stage, judging by what the server received. Each request arrived as
 // long after the start as the agent took to send it, plus its way, which takes almost no time to this server. The
 // fastest request counts.
-func firstArrivals(result results.Result, rows []rundir.Row, got []served) map[at]int64 {
+func firstArrivals(result results.Result, rows []programs.Row, got []served) map[at]int64 {
 	received := map[string]int64{}
 	for _, s := range got {
 		received[s.RequestID] = s.ReceivedNs

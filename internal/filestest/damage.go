@@ -1,5 +1,6 @@
-// Package damagetest damages files for tests, as disks and copies do.
-package damagetest
+// Package filestest damages files for tests, as disks and copies do, and keeps the generated parts of documentation. Only
+// tests import it.
+package filestest
 
 import (
 	"bytes"

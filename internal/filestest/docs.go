@@ -1,6 +1,4 @@
-// Package docpart keeps the parts of documentation pages that tests generate: what stands between <!-- NAME --> and
-// <!-- end of NAME -->, each on a line of its own.
-package docpart
+package filestest
 
 import (
 	"os"
@@ -8,9 +6,10 @@ import (
 	"testing"
 )
 
-// Check fails the test unless the parts of a page, by name, have these texts. If update is set, it writes them instead.
-// command is what a person runs to do so.
-func Check(t *testing.T, page string, parts map[string]string, update bool, command string) {
+// CheckDoc fails the test unless the parts of a documentation page, by name, have these texts. A part stands between
+// <!-- NAME --> and <!-- end of NAME -->, each on a line of its own. If update is set, CheckDoc writes the parts
+// instead. command is what a person runs to do so.
+func CheckDoc(t *testing.T, page string, parts map[string]string, update bool, command string) {
 	t.Helper()
 	text, err := os.ReadFile(page)
 	if err != nil {

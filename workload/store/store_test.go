@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spate-load/spate/internal/damagetest"
+	"github.com/spate-load/spate/internal/filestest"
 )
 
 var content = []byte("rows of a dataset")
@@ -151,7 +151,7 @@ func TestDamaged(t *testing.T) {
 	defer slog.SetDefault(before)
 	s := open(t)
 	path := filepath.Join(s.dir, name()+suffix)
-	damagetest.Each(t, content, damagetest.Pages(content, 5), func(damage []byte, what string) {
+	filestest.Each(t, content, filestest.Pages(content, 5), func(damage []byte, what string) {
 		in, err := s.Create(name(), uint64(len(content)))
 		if err == nil {
 			_, err = in.Write(content)

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/spate-load/spate/aggregate/sink"
-	"github.com/spate-load/spate/internal/docpart"
+	"github.com/spate-load/spate/internal/filestest"
 )
 
 var update = flag.Bool("update", false, "write the table of docs/otlp.md")
@@ -22,6 +22,6 @@ func TestConventionsAreInTheDocs(t *testing.T) {
 		}
 		rows += fmt.Sprintf("| %#q%s | %#q | %s |\n", c.Name, token, name.OpenTelemetry(), name.Doc)
 	}
-	docpart.Check(t, "../../../docs/otlp.md", map[string]string{"conventions": rows}, *update,
+	filestest.CheckDoc(t, "../../../docs/otlp.md", map[string]string{"conventions": rows}, *update,
 		"go test ./aggregate/sink/otlp -update")
 }
