@@ -23,8 +23,8 @@ var marks = map[slot]string{
 	promptSlot: "\uE000P\uE001", textSlot: "\uE000T\uE001", lengthSlot: "\uE000L\uE001", plainSlot: "\uE000F\uE001",
 }
 
-// Template encodes the body that a plan's template makes. The template is filled in once, with open slots for the fields
-// that differ between requests. It fails if the template has something that is not a field, does not send the prompt, or
+// Template encodes the body that a plan's template makes. The template is filled in once, with open slots for what
+// differs between requests. It fails if the template has something that is not a field, does not send the prompt, or
 // does not make JSON.
 func Template(text, model string) (Body, error) {
 	name, err := json.Marshal(model)

@@ -1,5 +1,5 @@
-// Package filestest damages files for tests, as disks and copies do, and keeps the generated parts of documentation. Only
-// tests import it.
+// Package filestest damages files for tests, as disks and copies do, and keeps the generated parts of documentation.
+// Only tests import it.
 package filestest
 
 import (
