@@ -3,7 +3,9 @@
 package failures
 
 import (
+	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/internal/process"
@@ -137,5 +140,43 @@ func TestServersOfAKilledRun(t *testing.T) {
 	}
 	if left := marked(mark); len(left) > 0 {
 		t.Errorf("servers are left: %q", left)
+	}
+}
+
+var kills = flag.Int("kills", 4, "runs that TestNoServerIsLeft ends at random moments")
+
+// No process of a server is left, at whatever moment of a run, and by whichever signal, spate run is ended.
+func TestNoServerIsLeft(t *testing.T) {
+	t.Parallel()
+	signals := []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT}
+	const whole = 4 * time.Second // of a run, about
+	served, ended, left := 0, map[syscall.Signal]int{}, 0
+	for i := range *kills {
+		plan, mark := servedPlan(t, "")
+		f := folder{t, t.TempDir()}
+		if err := os.WriteFile(filepath.Join(f.dir, "plan.yaml"), []byte(plan), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p := f.spate("run", "plan.yaml", "--allow-commands")
+		select {
+		case <-p.Ended():
+			continue
+		case <-time.After(rand.N(whole)): // not a wait: the moment is what is random
+		}
+		if len(marked(mark)) > 0 {
+			served++
+		}
+		s := signals[i%len(signals)]
+		p.Signal(s)
+		p.Exit()
+		ended[s]++
+		if s == syscall.SIGKILL { // the guard ends it afterwards
+			process.Eventually(t, "its servers have ended", func() bool { return len(marked(mark)) == 0 })
+		}
+		left += len(marked(mark))
+	}
+	t.Logf("of %d runs %v were ended by a signal, %d while a server ran: %d processes are left", *kills, ended, served, left)
+	if left > 0 {
+		t.Errorf("%d processes of servers are left", left)
 	}
 }
