@@ -2,6 +2,7 @@
 package runfiles
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -31,6 +33,37 @@ func (f *File) Close() error {
 		return nil
 	}
 	return f.close()
+}
+
+// Newest returns the run directories in a directory that changed last, the newest first.
+func Newest(within string, limit int) ([]string, error) {
+	entries, err := os.ReadDir(within)
+	if err != nil {
+		return nil, err
+	}
+	changed := map[string]int64{}
+	var dirs []string
+	for _, e := range entries {
+		dir := filepath.Join(within, e.Name())
+		for _, name := range []string{ledger.File, results.File} {
+			if info, err := os.Stat(filepath.Join(dir, name)); err == nil {
+				dirs, changed[dir] = append(dirs, dir), info.ModTime().UnixNano()
+				break
+			}
+		}
+	}
+	slices.SortFunc(dirs, func(a, b string) int { return cmp.Compare(changed[b], changed[a]) })
+	return dirs[:min(len(dirs), limit)], nil
+}
+
+// Named returns the newest run directory in runs for the name "latest", and other names as they are.
+func Named(name string) string {
+	if _, err := os.Stat(name); err != nil && name == "latest" {
+		if all, err := Newest("runs", 1); err == nil && len(all) > 0 {
+			return all[0]
+		}
+	}
+	return name
 }
 
 // Open reads a run from a run directory, or from a file of results. The ledger comes first: its numbers and its request

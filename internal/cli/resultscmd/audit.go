@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spate-load/spate/audit"
+	"github.com/spate-load/spate/compare/runfiles"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/files"
@@ -76,7 +77,7 @@ func auditInput(stdin io.Reader, path string) ([]byte, error) {
 	if path == "-" {
 		return io.ReadAll(io.LimitReader(stdin, auditMost))
 	}
-	path = newest(path)
+	path = runfiles.Named(path)
 	if at, err := os.Stat(path); err == nil && at.IsDir() {
 		path = filepath.Join(path, "results.json")
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/spate-load/spate/aggregate/points"
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/aggregate/sink/delivery"
+	"github.com/spate-load/spate/compare/runfiles"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/coordinatorcmd"
 	"github.com/spate-load/spate/internal/words"
@@ -37,7 +38,7 @@ func NewExport() *cobra.Command {
 
 // run checks everything, and then sends the ledger's points.
 func (f *exportFlags) run(cmd *cobra.Command, args []string) error {
-	dir := args[0]
+	dir := runfiles.Named(args[0])
 	logger, err := command.Logger(cmd.ErrOrStderr(), "warn", "text")
 	if err != nil {
 		return err

@@ -1,18 +1,14 @@
 package resultscmd
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/spate-load/spate/aggregate/ledger"
-	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/compare/runfiles"
 	"github.com/spate-load/spate/compare/show"
@@ -94,7 +90,7 @@ func (f *historyFlags) compared(
 ) (lines []*spatev1.HistoryLine, of string, err error) {
 	named := len(names) > 0
 	if !named {
-		if names, err = directories(f.Dir, int(f.Limit)); err != nil {
+		if names, err = runfiles.Newest(f.Dir, int(f.Limit)); err != nil {
 			return nil, "", command.BadInput(fmt.Errorf("--dir: %w", err))
 		}
 	}
@@ -104,27 +100,6 @@ func (f *historyFlags) compared(
 	}
 	lines, err = compare.History(runs, metric, compare.Options{Tolerance: tolerance})
 	return lines, words.Count(uint64(len(runs)), "run"), err
-}
-
-// directories returns the run directories in a directory that changed last, the newest first.
-func directories(within string, limit int) ([]string, error) {
-	entries, err := os.ReadDir(within)
-	if err != nil {
-		return nil, err
-	}
-	changed := map[string]int64{}
-	var dirs []string
-	for _, e := range entries {
-		dir := filepath.Join(within, e.Name())
-		for _, name := range []string{ledger.File, results.File} {
-			if info, err := os.Stat(filepath.Join(dir, name)); err == nil {
-				dirs, changed[dir] = append(dirs, dir), info.ModTime().UnixNano()
-				break
-			}
-		}
-	}
-	slices.SortFunc(dirs, func(a, b string) int { return cmp.Compare(changed[b], changed[a]) })
-	return dirs[:min(len(dirs), limit)], nil
 }
 
 // read opens the runs, without those of other plans. One that cannot be read is an error if a person named it, and is

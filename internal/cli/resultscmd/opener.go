@@ -44,7 +44,7 @@ func (o *opener) close() {
 // the last one there, else the newest in runs.
 func (o *opener) open(ctx context.Context, name string) (*runfiles.File, error) {
 	if o.Coordinator == "" {
-		name = newest(name)
+		name = runfiles.Named(name)
 	}
 	var file *runfiles.File
 	_, err := os.Stat(name)
@@ -61,16 +61,6 @@ func (o *opener) open(ctx context.Context, name string) (*runfiles.File, error) 
 		o.files = append(o.files, file)
 	}
 	return file, err
-}
-
-// newest returns the newest run directory in runs for the name "latest", and other names as they are.
-func newest(name string) string {
-	if _, err := os.Stat(name); err != nil && name == "latest" {
-		if all, err := directories("runs", 1); err == nil && len(all) > 0 {
-			return all[0]
-		}
-	}
-	return name
 }
 
 // fetch opens a run of the coordinator.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/compare/runfiles"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/plancmd"
 	"github.com/spate-load/spate/internal/cli/terminal"
@@ -52,7 +53,7 @@ type reportFlags struct {
 
 // run checks the flags, makes the files and prints the tables.
 func (f *reportFlags) run(cmd *cobra.Command, args []string) error {
-	dir := args[0]
+	dir := runfiles.Named(args[0])
 	if err := f.Printed.check(); err != nil {
 		return err
 	}
@@ -256,5 +257,10 @@ func (f *figureFlags) run(cmd *cobra.Command, args []string) error {
 		return command.BadInputf("--width %q: want a width such as 3.3in, from 150px to 4000px", f.Width)
 	}
 	figure := page.Figure{Name: args[1], Workload: f.Workload, CSV: f.Format == "csv", Width: width}
-	return command.BadInput(report.Figure(cmd.OutOrStdout(), args[0], figure))
+	dir := runfiles.Named(args[0])
+	err := report.Figure(cmd.OutOrStdout(), dir, figure)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ledger.ErrDamaged) {
+		return unreadable(dir, err)
+	}
+	return command.BadInput(err)
 }

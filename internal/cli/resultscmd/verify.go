@@ -28,6 +28,7 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/compare/runfiles"
 	"github.com/spate-load/spate/compare/show"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
@@ -79,7 +80,7 @@ func NewVerify(version string, run func() *cobra.Command) *cobra.Command {
 		if err != nil {
 			return command.BadInputf("--tolerance %w", err)
 		}
-		v := &verification{verifyFlags: *f, tolerance: tolerance, cmd: cmd, run: run, dir: newest(args[0])}
+		v := &verification{verifyFlags: *f, tolerance: tolerance, cmd: cmd, run: run, dir: runfiles.Named(args[0])}
 		return v.verify(version)
 	}, f)
 }

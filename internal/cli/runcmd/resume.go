@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/compare/runfiles"
 	"github.com/spate-load/spate/coordinator"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
@@ -37,7 +38,7 @@ func NewResume(version string) *cobra.Command {
 
 // run shows what is left of a run, asks, and resumes it.
 func (f *resumeFlags) run(cmd *cobra.Command, args []string) error {
-	dir := args[0]
+	dir := runfiles.Named(args[0])
 	if err := f.results.settle(cmd.Flags()); err != nil {
 		return command.BadInput(err)
 	}
