@@ -56,7 +56,8 @@ var published = []float64{11527.14, 6499.41, 11224.70, 15059.89, 11496.39, 11464
 const failing, bestPublished = 3, 11
 
 // The best of fifteen settings is found by all of 20 races, in at most half of the time in which each setting is
-// measured in each round, however the seed falls. docs/accuracy.md has the figures.
+// measured in each round, however the seed falls. Where stages vary by more than the best is ahead, one race may miss
+// it, and half of the time is the mean. docs/accuracy.md has the figures.
 func TestRaceFindsTheBestOfFifteen(t *testing.T) {
 	const seeds, grid = 20, 15 * 10
 	for _, noise := range []float64{0.002, 0.005, 0.01} {
@@ -79,7 +80,7 @@ func TestRaceFindsTheBestOfFifteen(t *testing.T) {
 		}
 		t.Logf("| %.1f %% | %d of %d | %.0f %% | %.0f %% |", 100*noise, found, seeds,
 			100*float64(stages)/seeds/grid, 100*float64(most)/grid)
-		if noise <= 0.005 && (found < seeds || most > grid/2) {
+		if noise <= 0.005 && (found < seeds || most > grid/2) || found < seeds-1 || stages > seeds*grid/2 {
 			t.Errorf("stages that vary by %v: %d of %d, in %d stages at most", noise, found, seeds, most)
 		}
 	}
@@ -170,7 +171,7 @@ func TestRaceKeepsItsLimits(t *testing.T) {
 // A race ends with its rounds or its budget, says that it is not decided, and who leads. Two rounds run in any case.
 func TestRaceEndsUndecided(t *testing.T) {
 	for budget, stages := range map[time.Duration]int{0: 20, time.Hour: 20, 10 * time.Minute: 10, time.Minute: 4} {
-		e := newEngines([]float64{20, 19.9}, 3)
+		e := newEngines([]float64{20, 19.98}, 3)
 		s := choice(2, func(c *spatev1.Choose) { c.Budget, c.Tolerance = durationpb.New(budget), 1e-6 })
 		course, rec := raced(t, s, e.run)
 		if len(course) != stages || rec.GetConverged() || !rec.GetComplete() || !strings.Contains(rec.GetSentence(), " leads 2") {

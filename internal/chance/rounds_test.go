@@ -35,7 +35,7 @@ func TestRoundsOfTwoSidesAreTurns(t *testing.T) {
 // The interval of a difference holds the truth about as often as it says, with a drift and a level of each round.
 func TestRoundsHoldTheTruth(t *testing.T) {
 	const trials = 2000
-	for _, c := range []struct{ sides, rounds int }{{4, 2}, {15, 2}, {3, 5}} {
+	for _, c := range []struct{ sides, rounds, stay int }{{4, 2, 4}, {15, 2, 15}, {3, 5, 3}, {15, 5, 3}} {
 		held := 0
 		for seed := range uint64(trials) {
 			random := rand.New(rand.NewPCG(seed, 9))
@@ -44,6 +44,9 @@ func TestRoundsHoldTheTruth(t *testing.T) {
 			for k := range c.rounds {
 				level := random.NormFloat64()
 				for i := range c.sides {
+					if k >= 2 && i >= c.stay {
+						continue // it was dropped
+					}
 					place := i
 					if k%2 == 1 {
 						place = c.sides - 1 - i
