@@ -2,8 +2,12 @@ package runcmd
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
+
+	"github.com/spate-load/spate/coordinator"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 func TestParseHosts(t *testing.T) {
@@ -21,5 +25,27 @@ func TestParseHosts(t *testing.T) {
 		if hosts, err := parseHosts([]string{bad}); err == nil || !strings.HasPrefix(err.Error(), "--on ") {
 			t.Errorf("%q: %v, %v", bad, hosts, err)
 		}
+	}
+}
+
+// TestElsewhere: a run whose agents were on other hosts does not go on from here unless somebody says so.
+func TestElsewhere(t *testing.T) {
+	here, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, hosts := range map[string][]string{"": {here, here, ""}, "eu-1, us-1": {"us-1", "eu-1", "us-1", here}} {
+		var had []*spatev1.AgentInfo
+		for _, h := range hosts {
+			had = append(had, &spatev1.AgentInfo{Host: h})
+		}
+		if got := elsewhere(had); got != want {
+			t.Errorf("%q: %q, want %q", hosts, got, want)
+		}
+	}
+	f := resumeFlags{}
+	if _, err := f.check(nil, &coordinator.Interrupted{Agents: []*spatev1.AgentInfo{{Host: "eu-1"}}}); err == nil ||
+		!strings.Contains(err.Error(), "were on eu-1 and not on this machine: give --on") {
+		t.Error(err)
 	}
 }

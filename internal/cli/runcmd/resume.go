@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -67,11 +69,27 @@ func (f *resumeFlags) run(cmd *cobra.Command, args []string) error {
 // check finds what is missing to resume a run. It returns the values of the plan's secrets.
 func (f *resumeFlags) check(plan *plans.Plan, found *coordinator.Interrupted) (map[string]string, error) {
 	if len(f.Local.Agents) == 0 {
+		if there := elsewhere(found.Agents); there != "" && len(f.Local.On) == 0 {
+			return nil, fmt.Errorf("the run's agents were on %s and not on this machine: give --on with its hosts, or "+
+				"--agents to go on from here", there)
+		}
 		f.Local.Agents = agentsOf(found.Agents)
 	}
 	secrets, err := plan.Secrets(secret.System)
 	return secrets, errors.Join(err, f.results.readBaseline(), f.Local.check(), f.Local.fits(plan),
 		haveRows(found.Left))
+}
+
+// elsewhere returns the hosts of agents that are not this machine.
+func elsewhere(had []*spatev1.AgentInfo) string {
+	here, _ := os.Hostname() // empty: agents on this machine say so, too
+	there := map[string]bool{}
+	for _, a := range had {
+		there[a.GetHost()] = true
+	}
+	delete(there, here)
+	delete(there, "")
+	return words.Shorten(slices.Sorted(maps.Keys(there)), 3)
 }
 
 // agentsOf returns as many agents of each region as a run had, or the default of spate run.
