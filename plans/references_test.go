@@ -249,7 +249,7 @@ loads:
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	jsonl := p.Files()[3]
-	if w := jsonl.Workload; w.GetName() != "jsonl" || w.GetJsonl().GetOsl() != 256 ||
+	if w := jsonl.Workload; w.GetName() != "jsonl" || w.GetJsonl().GetOsl() != 0 ||
 		w.GetJsonl().GetOrder() != "shuffled" {
 		t.Errorf("defaults: %v", w)
 	}

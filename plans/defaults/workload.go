@@ -14,7 +14,6 @@ const (
 	maxSkipped   = 0.01
 	blockTokens  = 512
 	bailianBlock = 16
-	jsonlOSL     = 256
 	order        = "shuffled"
 	history      = "server"
 	busting      = "none"
@@ -53,9 +52,6 @@ func Workload(w *spatev1.Workload) *spatev1.Workload {
 		for _, part := range of.GetParts() {
 			part.Workload = Workload(part.GetWorkload())
 		}
-	}
-	if j := w.GetJsonl(); j != nil {
-		j.Osl = cmp.Or(j.Osl, jsonlOSL)
 	}
 	if m := w.GetMooncake(); m != nil {
 		m.BlockTokens = cmp.Or(m.BlockTokens, blockTokens)

@@ -3303,8 +3303,7 @@ type FileContent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The file. A relative path is relative to the folder of the plan's file.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// Output length of rows without an output length. Default: the length of the answer in the file (ShareGPT), 256
-	// (JSONL).
+	// Output length of rows without an output length. Default: the length of the recorded answer, 256 without one.
 	Osl uint32 `protobuf:"varint,2,opt,name=osl,proto3" json:"osl,omitempty"`
 	// Order of the rows: "shuffled" (default: by the seed) or "file".
 	Order string `protobuf:"bytes,3,opt,name=order,proto3" json:"order,omitempty"`
