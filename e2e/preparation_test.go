@@ -3,7 +3,12 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/spate-load/spate/aggregate/results"
@@ -117,6 +122,49 @@ func checkPreparation(t *testing.T, stage results.StageResult) {
 	if p[0].Lengths != wantLengths || gotTemplate != wantTemplate {
 		t.Errorf("%s: lengths by %s, template of %s tokens; want %s, %s", stage.Target, p[0].Lengths, gotTemplate,
 			wantLengths, wantTemplate)
+	}
+}
+
+// However many agents there are, one asks the server, and the server sees at most 60 requests before the load.
+func TestThirtyAgentsAskAsOne(t *testing.T) {
+	t.Parallel()
+	const load = 60
+	for tokenizer, refused := range map[string]string{"server": "none", "usage": "none", "auto": "/tokenize"} {
+		server := serve(t, config.Default())
+		to, err := url.Parse(server.URLs()[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var seen, preparing atomic.Int32
+		proxy := httputil.NewSingleHostReverseProxy(to)
+		front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if seen.Add(1); r.Header.Get("X-Request-Id") == "" {
+				preparing.Add(1)
+			}
+			if r.URL.Path == refused {
+				http.NotFound(w, r)
+				return
+			}
+			proxy.ServeHTTP(w, r)
+		}))
+		t.Cleanup(front.Close)
+		plan := strings.NewReplacer("URL", front.URL, "TOKENIZER", tokenizer).Replace(`
+name: thirty
+targets:
+  - {name: t, endpoints: [URL], model: m, tokenizer: TOKENIZER}
+workloads:
+  - random: {isl: 50, osl: 2}
+loads:
+  - {concurrency: [30], requests: 60}
+`)
+		r := programs.RunPlan(t, plan, "--agents", "30")
+		r.MustExit(0)
+		if asked := seen.Load() - load; asked < 3 || asked > 60 || preparing.Load() != asked {
+			t.Errorf("%s: %d requests besides the load, %d of them without its ids", tokenizer, asked, preparing.Load())
+		}
+		if p := r.Results().Stages[0].Preparations; len(p) != 1 || p[0].Agents != 30 {
+			t.Errorf("%s: preparations %+v", tokenizer, p)
+		}
 	}
 }
 

@@ -178,7 +178,8 @@ func TestFieldsThatServersRefuse(t *testing.T) {
 				return
 			}
 			said := slices.ContainsFunc(f.GetPreparation().GetNotes(), func(n string) bool {
-				return strings.Contains(n, "The server refuses "+strings.Join(tt.left, " and ")+": requests are sent without.")
+				return strings.Contains(n, "The server refuses "+strings.Join(tt.left, " and ")+": requests are sent without") &&
+					strings.Contains(n, "max_completion_tokens has the length") == slices.Contains(tt.left, "max_tokens")
 			})
 			if err != nil || !said || f.GetPreparation().GetLengths() != "usage" || templateOf(f) != 0 {
 				t.Errorf("%v, %v", f.GetPreparation(), err)

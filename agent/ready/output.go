@@ -218,7 +218,11 @@ func (f *finder) firstAccepted(
 		return a, trial, err
 	}
 	f.found.Preparation.LeftOut = left
-	f.note("The server refuses %s: requests are sent without.", strings.Join(left, " and "))
+	instead := ""
+	if fields := f.api().MaxFields; len(fields) > 1 && slices.Contains(left, fields[0]) {
+		instead = ", and " + fields[1] + " has the length"
+	}
+	f.note("The server refuses %s: requests are sent without%s.", strings.Join(left, " and "), instead)
 	return f.firstOf(ctx, exact, running)
 }
 
