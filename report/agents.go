@@ -11,7 +11,6 @@ import (
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
-	"github.com/spate-load/spate/report/tables"
 )
 
 // agentSummary summarizes an agent over all stages.
@@ -103,60 +102,6 @@ func startWords(startError, uncertainty *float64) string {
 // repeat everything.
 func severalRegions(stages []results.StageResult) bool {
 	return slices.ContainsFunc(stages, func(s results.StageResult) bool { return len(s.Regions) > 1 })
-}
-
-// pathColumns are the tables about the network path from a region to an endpoint.
-var pathColumns = []struct {
-	title string
-	of    func(results.PathResult) *histogram.Summary
-}{
-	{"Connect time (DNS, TCP, TLS)", func(p results.PathResult) *histogram.Summary { return p.Connect }},
-	{"Round trip", func(p results.PathResult) *histogram.Summary { return p.RTT }},
-}
-
-// pathsSection returns connect and round trip times by region and endpoint, in one table for each target and kind of
-// time, if the target has several endpoints or its stages several regions.
-func pathsSection(r *results.Result) table.Section {
-	var blocks []table.Block
-	for _, target := range tables.TargetNames(r) {
-		of := slices.DeleteFunc(slices.Clone(r.Stages), func(s results.StageResult) bool { return s.Target != target })
-		if len(of[0].Endpoints) < 2 && !severalRegions(of) {
-			continue
-		}
-		for _, column := range pathColumns {
-			rows := pathRows(of, column.of)
-			if len(rows) == 0 {
-				continue
-			}
-			headers := []string{"Stage", "From region"}
-			for _, e := range of[0].Endpoints {
-				headers = append(headers, e.URL)
-			}
-			blocks = append(blocks, table.Text("%s to %s:", column.title, target), table.Texts(headers, rows))
-		}
-	}
-	if blocks == nil {
-		return table.Section{}
-	}
-	return table.NewSection("Connections by region and endpoint",
-		append([]table.Block{table.Text("Median and p99 in ms.")}, blocks...)...)
-}
-
-// pathRows returns the rows of one of a target's tables: the regions with values.
-func pathRows(stages []results.StageResult, of func(results.PathResult) *histogram.Summary) (rows [][]string) {
-	for _, s := range stages {
-		for _, r := range s.Regions {
-			if !slices.ContainsFunc(r.Paths, func(p results.PathResult) bool { return of(p) != nil }) {
-				continue
-			}
-			row := []string{stageName(s), cmp.Or(r.Name, unknown)}
-			for _, p := range r.Paths {
-				row = append(row, pathCell(of(p)))
-			}
-			rows = append(rows, row)
-		}
-	}
-	return rows
 }
 
 // pathCell formats the median and the 99th percentile, to the microsecond if they are below 1 ms.

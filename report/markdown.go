@@ -42,8 +42,8 @@ func detailsOf(r *results.Result) ([]table.Section, error) {
 		seriesSection("Throughput against latency", tables.Frontiers(r)), targets, of("Parts of mixtures"),
 		trustSection(r.Stages), of("Requests"), of("Rates of open loops"), of("First text, reasoning and answers"),
 		of("Images"), of("How answers ended"), of("Tool calls and answers in a form"), of("Sessions"), of("Turns of sessions"),
-		of("Errors"), of("Sequence lengths"), of("Targets and prompts"), of("Regions"), pathsSection(r),
-		of("Client minus server"), of("Servers: their metrics"), of("Inside the engines"), of("GPUs"), of("Start"),
+		of("Errors"), of("Sequence lengths"), of("Targets and prompts"), of("Regions"),
+		of("Connections by region and endpoint"), of("Client minus server"), of("Servers: their metrics"), of("Inside the engines"), of("GPUs"), of("Start"),
 		table.NewSection("Agents", table.Block{Table: Agents(r)}),
 	}, errors.Join(err, err2)
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -36,12 +37,7 @@ func whole[T uint32 | uint64](v *T) string {
 }
 
 // text formats a word.
-func text(v *string) string {
-	if v == nil {
-		return unknown
-	}
-	return *v
-}
+func text(v *string) string { return *cmp.Or(v, new(unknown)) }
 
 // Statistics of a distribution; nil: there is none.
 var mean, median = histogram.MeanOf, histogram.MedianOf

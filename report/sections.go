@@ -24,7 +24,7 @@ var (
 	sectionTemplates = template.Must(template.New("").Funcs(template.FuncMap{
 		"name": partName, "fixed": fixed, "percent": fixedPercent, "text": text, "times": meanAndP99, "counted": counted,
 		"mean": mean, "median": median, "significant": significant, "quotient": quotient, "good": percent,
-		"numbers": partCells, "gpus": gpuCells, "tiers": tierWords, "several": severalRegions, "varied": varied,
+		"numbers": partCells, "path": pathCell, "gpus": gpuCells, "tiers": tierWords, "several": severalRegions, "varied": varied,
 		"yes": tables.Yes, "gauges": hasGauges, "escape": table.Escape, "whole": whole[uint64], "compressed": compressed,
 		"quantile": func(q *servermetrics.ServerQuantile) string { return quantileCell(q, significant) },
 		"bucket":   func(q *servermetrics.ServerQuantile) string { return quantileCell(q, fixed) },

@@ -46,12 +46,7 @@ func doubts(s results.StageResult) (notes []string) {
 func verdicts(stages []results.StageResult) string {
 	var parts []string
 	for _, v := range []trust.Verdict{trust.Valid, trust.Suspect, trust.Invalid} {
-		n := 0
-		for _, s := range stages {
-			if s.Trust.Verdict == v {
-				n++
-			}
-		}
+		n := len(lists.Where(stages, func(s results.StageResult) bool { return s.Trust.Verdict == v }))
 		if n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, v))
 		}

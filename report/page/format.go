@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"strings"
@@ -81,12 +82,7 @@ func share(v *float64) string {
 }
 
 // text returns a word, or n/a.
-func text(v *string) string {
-	if v == nil {
-		return unknown
-	}
-	return *v
-}
+func text(v *string) string { return *cmp.Or(v, new(unknown)) }
 
 // Statistics of a distribution; nil: there is none.
 var mean, p50, p99 = histogram.MeanOf, histogram.MedianOf, histogram.P99Of
