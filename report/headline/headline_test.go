@@ -386,10 +386,23 @@ func TestOverview(t *testing.T) {
 500:50|first token, median ms|56.1 at concurrency 8|72.1 at concurrency 16 (+28.4 %)|
 other|highest req/s|n/a|44.9 at concurrency 4|
 other|highest req/s per GPU|n/a|11.2 at concurrency 4|
-other|answer, median ms|n/a|89.1 at concurrency 4|
+other|whole answer, median ms|n/a|89.1 at concurrency 4|
 `
 	if b.String() != want {
 		t.Errorf("got\n%s", b.String())
+	}
+	alone := Overview(run(join(named("base", each(limited, 16, 4, 8, 16)))...).Result)
+	var heads []string
+	for _, c := range alone.Columns {
+		heads = append(heads, c.Header)
+	}
+	if got, want := strings.Join(heads, "|"), "Workload|output tok/s within the SLO|highest output tok/s|tok/s of a user|"+
+		"first token, median ms|first token, p95 ms|whole answer, median ms|whole answer, p95 ms|requests/s"; got != want {
+		t.Errorf("columns %s", got)
+	}
+	if got := strings.Join(alone.Texts(alone.Rows[0]), "|"); len(alone.Rows) != 1 ||
+		!strings.HasPrefix(got, "500:50|732 at concurrency 8|1,211 at concurrency 16|101 at concurrency 8|56.1|") {
+		t.Errorf("%d rows: %s", len(alone.Rows), got)
 	}
 }
 

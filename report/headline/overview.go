@@ -1,8 +1,10 @@
 package headline
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
@@ -13,38 +15,26 @@ import (
 
 // measure is a number of an overview.
 type measure struct {
-	name string // UNIT is that of throughput, LIMIT what a load must be within
-	at   func(*curve) *point
-	of   func(*writer, *curve, *point) float64 // NaN: not known
+	name  string // UNIT is that of throughput, LIMIT what a load must be within
+	at    func(*curve) *point
+	of    string // in results.json; empty: the throughput
+	alone bool   // it is for runs with one target, whose overview has room
 }
 
 var measures = []measure{
-	{"UNIT within LIMIT", (*curve).kept, throughputAt},
-	{"highest UNIT", (*curve).peak, throughputAt},
-	{"highest UNIT per GPU", (*curve).peak, func(w *writer, c *curve, p *point) float64 {
-		return c.throughput(p) / w.gpus(c.target)
-	}},
-	{"tok/s of a user", (*curve).felt, func(_ *writer, _ *curve, p *point) float64 {
-		if p.TPOT == nil {
-			return math.NaN()
-		}
-		return 1000 / p.TPOT.Mean
-	}},
-	{"first token, median ms", (*curve).felt, func(_ *writer, _ *curve, p *point) float64 {
-		if p.TTFT == nil {
-			return math.NaN()
-		}
-		return p.TTFT.P50
-	}},
-	{"answer, median ms", (*curve).felt, func(_ *writer, _ *curve, p *point) float64 {
-		if p.TTFT != nil || p.E2E == nil {
-			return math.NaN()
-		}
-		return p.E2E.P50
-	}},
+	{"UNIT within LIMIT", (*curve).kept, "", false},
+	{"highest UNIT", (*curve).peak, "", false},
+	{perGPU, (*curve).peak, "", false},
+	{perUser, (*curve).felt, "tpot_ms.mean", false},
+	{"first token, median ms", (*curve).felt, "ttft_ms.p50", false},
+	{"first token, p95 ms", (*curve).felt, "ttft_ms.p95", true},
+	{wholeAnswer, (*curve).felt, "e2e_ms.p50", false},
+	{"whole answer, p95 ms", (*curve).felt, "e2e_ms.p95", true},
+	{"requests/s", (*curve).felt, "request_throughput", true},
 }
 
-func throughputAt(_ *writer, c *curve, p *point) float64 { return c.throughput(p) }
+// Measures that are more than a number of results.json.
+const perGPU, perUser, wholeAnswer = "highest UNIT per GPU", "tok/s of a user", "whole answer, median ms"
 
 // felt returns the point at which it is told what a user feels: the highest load within the limit, or without a limit
 // the lowest with nearly the highest throughput. Nil: there is none.
@@ -55,20 +45,35 @@ func (c *curve) felt() *point {
 	return c.enough()
 }
 
-// value returns a measure of a curve and where it is. Nil: it is not known.
-func (w *writer) value(c *curve, m measure) (p *point, value *float64) {
-	if p = m.at(c); p == nil {
+// value returns a measure of a curve and where it is. Nil: it is not known, the table says it elsewhere, or there is no
+// room.
+func (w *writer) value(c *curve, m measure, alone bool) (p *point, value *float64) {
+	name := cmp.Or(m.of, c.metric())
+	if p = m.at(c); p == nil || m.of == c.metric() || m.alone && !alone || p.Mark(name) == results.OfFew {
 		return nil, nil
 	}
-	v := m.of(w, c, p)
+	if value = p.Number(name); value == nil {
+		return nil, nil
+	}
+	v := *value
+	switch m.name {
+	case perGPU:
+		v /= w.gpus(c.target)
+	case perUser:
+		v = 1000 / v
+	case wholeAnswer:
+		if p.TTFT != nil && !alone {
+			return nil, nil
+		}
+	}
 	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return p, nil
+		return nil, nil
 	}
 	return p, &v
 }
 
 // Overview returns the numbers behind the answer: for each workload what the targets carry and what a user feels there,
-// with the differences from the baseline. r is in the plan's time.
+// with the differences from the baseline. Of one target each measure is a column. r is in the plan's time.
 func Overview(r *results.Result) *table.Table {
 	w := &writer{Headline: &results.Headline{}, r: r}
 	w.curves = w.curvesOf()
@@ -83,7 +88,7 @@ func Overview(r *results.Result) *table.Table {
 			for i, target := range names {
 				text := table.Unknown
 				if c := w.curve(target, workload); c != nil {
-					at, v := w.value(c, m)
+					at, v := w.value(c, m, len(names) == 1)
 					if v != nil {
 						text, known = cell(at, *v, baseline), true
 						limit, _, _ := strings.Cut(at.limit, " (")
@@ -100,7 +105,31 @@ func Overview(r *results.Result) *table.Table {
 			}
 		}
 	}
+	if len(names) == 1 {
+		return across(t)
+	}
 	return t
+}
+
+// across returns an overview of one target with a row for each workload. A load that stands left of it is not repeated.
+func across(t *table.Table) *table.Table {
+	var names []string
+	for _, r := range t.Rows {
+		names = words.AppendOnce(names, r.Cells[1].Text)
+	}
+	out, before := table.New(table.Words("Workload"), table.Numbers(names...)), ""
+	for i, r := range t.Rows {
+		if i == 0 || r.Cells[0].Text != t.Rows[i-1].Cells[0].Text {
+			out.Add(append([]string{r.Cells[0].Text}, slices.Repeat([]string{table.Unknown}, len(names))...)...)
+			before = ""
+		}
+		value, load, _ := strings.Cut(r.Cells[2].Text, " at ")
+		if load != before {
+			value, before = r.Cells[2].Text, load
+		}
+		out.Rows[len(out.Rows)-1].Cells[1+slices.Index(names, r.Cells[1].Text)].Text = value
+	}
+	return out
 }
 
 // cell returns a number with its load and its difference from the baseline's, which may be nil.
