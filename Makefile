@@ -285,6 +285,8 @@ test-page: bin/spate $(PAGE)/node_modules ## Check report.html, a comparison and
 	bin/spate run plans/slo-search.yaml --simulate=10 --set loads[0].search.probes=8 --fail-on never --out $(TMP)/page/search || [ $$? = 3 ]
 	bin/spate run plans/ramp.yaml --simulate=20 --fail-on never --out $(TMP)/page/ramp || [ $$? = 3 ]
 	bin/spate compare $(TMP)/page/search $(TMP)/page/search --allow-invalid --format html >$(TMP)/page/search/compare.html
+	bin/spate figure $(TMP)/page/search card --format png >$(TMP)/page/card.png
+	bin/spate figure $(TMP)/page/search pareto --format pdf >$(TMP)/page/pareto.pdf
 	cd $(PAGE) && node_modules/.bin/html-validate $(CURDIR)/$(TMP)/page/*/*.html
 	node $(PAGE)/check.mjs $(TMP)/page/*/*.html
 	node $(PAGE)/live.mjs bin/spate $(TMP)/page/live

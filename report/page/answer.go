@@ -81,8 +81,12 @@ func (w *workload) userFigure(targets []results.RunTarget) []figure {
 				continue
 			}
 			per := *x / divisors[i]
+			label := r.Load + g.found(s.Index)
+			if s.Load.Repeat > 0 { // it stands beside the first one
+				label = ""
+			}
 			line = append(line, chart.Point{X: per, Y: *y, Doubt: doubtIn(*s), Data: slowData(*s) + p95s(s),
-				Label: r.Load + g.found(s.Index), Title: pointTitle(r, fmt.Sprintf("%s %s, %s %s, %s", num(*y), user.unit, num(per), unit,
+				Label: label, Title: pointTitle(r, fmt.Sprintf("%s %s, %s %s, %s", num(*y), user.unit, num(per), unit,
 					words.Count(s.Requests.Completed, "request")))})
 			if g := s.Goodput; g != nil && user.show(user.limit(g)) != nil {
 				c.Limit = &chart.Limit{Y: *user.show(user.limit(g)),

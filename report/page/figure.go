@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,7 +17,7 @@ import (
 
 // Figure is a chart of the page that stands alone.
 type Figure struct {
-	// Name is pareto, change, latency (TTFT), tpot, itl or e2e.
+	// Name is pareto, change, latency (TTFT), tpot, itl, e2e, or Card.
 	Name string
 	// Workload is the workload whose chart it is. Empty: the first one.
 	Workload string
@@ -28,9 +29,16 @@ type Figure struct {
 	Source string
 }
 
+// Card is the name of the figure that is the whole page: a browser that opens it with #card shows what people see in a
+// chat, the answer and its chart in 1200 x 630 pixels.
+const Card = "card"
+
 // Write writes the figure of a run, with a caption: what was tested, of how many requests it is, the answer with its
 // intervals, and the verdict.
 func (f Figure) Write(w io.Writer, in Input) error {
+	if f.Name == Card {
+		return Write(w, in)
+	}
 	names := []string(nil)
 	for _, l := range workloadsOf(&in) {
 		if names = append(names, l.Name); f.Workload != "" && f.Workload != l.Name {
@@ -69,15 +77,21 @@ func (w *workload) named(name string, in *Input) []figure {
 
 // caption says what a figure shows, of what and how sure.
 func (w *workload) caption(f figure, in *Input) string {
-	parts, requests := []string{fmt.Sprintf("%s (%s), workload %s", f.Caption, f.Unit, w.Name)}, uint64(0)
+	parts := []string{fmt.Sprintf("%s (%s), workload %s", f.Caption, f.Unit, w.Name)}
 	for _, facts := range tested(in.Result) {
 		endpoint := func(fact string) bool { return strings.Contains(fact, "://") }
 		parts = append(parts, strings.Join(slices.DeleteFunc(facts, endpoint), ", "))
 	}
+	n, isl, osl := uint64(0), uint64(0), uint64(0)
 	for _, r := range w.rows() {
-		requests += r.Stage.Requests.Completed
+		n += r.Stage.Requests.Completed
+		isl += *cmp.Or(r.Stage.InputTokens, new(uint64(0)))
+		osl += *cmp.Or(r.Stage.OutputTokens, new(uint64(0)))
 	}
-	parts = append(parts, "n = "+words.Count(requests, "request"))
+	if isl > 0 && osl > 0 && n > 0 {
+		parts = append(parts, fmt.Sprintf("Mean ISL:OSL %d:%d", (isl+n/2)/n, (osl+n/2)/n))
+	}
+	parts = append(parts, "n = "+words.Count(n, "request"))
 	parts = append(append(parts, w.Hints...), in.Result.Headline.Lines()...)
 	return strings.ReplaceAll(strings.Join(append(parts, verdictOf(in.Result).Mark), ". ")+".", "..", ".")
 }
@@ -108,7 +122,8 @@ var colour = regexp.MustCompile(`--(\w+): (#\w+)`)
 // alone returns the chart as a file, in the colours of the page's light style, which no program needs variables for.
 func (f figure) alone(width float64, caption string) string {
 	const letter, lead = 9, 11 // size of the caption and its lines
-	f.Width, f.Height = width, max(width*0.62, 180)
+	width = math.Round(width)  // of which a browser makes one page, not a sliver of a second
+	f.Width, f.Height = width, math.Round(max(width*0.62, 180))
 	sheet := "text{font:12px Arial,sans-serif;fill:#566273}.note{font-size:11px;fill:#1b2430}.l{fill:none}.h{fill:none;stroke:none}.area{opacity:.18}"
 	light, _, _ := strings.Cut(style, "@media")
 	for _, c := range colour.FindAllStringSubmatch(light, -1) {

@@ -2,6 +2,7 @@
 package resultscmd
 
 import (
+	"bytes"
 	"cmp"
 	_ "embed"
 	"errors"
@@ -232,9 +233,10 @@ func showReport(out io.Writer, dir string, result *results.Result) error {
 
 // figureFlags are the flags of `spate figure`.
 type figureFlags struct {
-	Format   string `flag:"format" default:"svg" oneof:"svg, csv" help:"format: svg, csv (its points)"`
+	Format   string `flag:"format" default:"svg" oneof:"svg, csv, pdf, png" help:"format: svg, csv (its points), pdf, png (three times as fine)"`
 	Width    string `flag:"width" default:"3.3in" help:"width in in, cm, mm, pt or px"`
 	Workload string `flag:"workload" help:"workload, by its <name>; else the first"`
+	Browser  string `flag:"browser" help:"<program> that draws pdf and png (default: Chromium, Chrome or Edge, where one is found)"`
 }
 
 // NewFigure makes `spate figure`.
@@ -256,11 +258,23 @@ func (f *figureFlags) run(cmd *cobra.Command, args []string) error {
 	if width *= pixels[parts[2]]; width < 150 || width > 4000 {
 		return command.BadInputf("--width %q: want a width such as 3.3in, from 150px to 4000px", f.Width)
 	}
+	if args[1] == page.Card && f.Format != "png" {
+		return command.BadInputf("a card is a picture for chats: give --format png, or open report.html#card in a browser")
+	}
+	var b bytes.Buffer
 	figure := page.Figure{Name: args[1], Workload: f.Workload, CSV: f.Format == "csv", Width: width}
 	dir := runfiles.Named(args[0])
-	err := report.Figure(cmd.OutOrStdout(), dir, figure)
+	err := report.Figure(&b, dir, figure)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ledger.ErrDamaged) {
 		return unreadable(dir, err)
 	}
-	return command.BadInput(err)
+	out := b.Bytes()
+	if err == nil && (f.Format == "pdf" || f.Format == "png") {
+		out, err = f.drawn(cmd.Context(), out)
+	}
+	if err != nil {
+		return command.BadInput(err)
+	}
+	_, err = cmd.OutOrStdout().Write(out)
+	return err
 }
