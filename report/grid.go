@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/internal/lists"
 )
 
 // grid is one table: the stages of one target and workload, either all open loop or all closed loop.
@@ -277,9 +278,7 @@ func percent(g *results.Goodput) *float64 {
 
 // conclusions returns what the table's searches, frontiers and sweeps found, one line each.
 func (g *grid) conclusions() (lines []string) {
-	for _, s := range g.series {
-		lines = append(lines, s.Words())
-	}
+	lines = lists.Each(g.series, func(s results.SeriesResult) string { return s.Words() })
 	if near := g.nearness(); near != "" {
 		lines = append(lines, near)
 	}

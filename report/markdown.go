@@ -91,27 +91,19 @@ func (g *grid) section() table.Section {
 	var remarks []table.Block
 	notes := &once{}
 	for _, of := range g.rows() {
-		row := []string{of.load}
-		for _, v := range of.values {
-			row = append(row, markedText(v.value, v.mark))
-		}
-		rows = append(rows, row)
+		cells := lists.Each(of.values, func(v marked) string { return markedText(v.value, v.mark) })
+		rows = append(rows, append([]string{of.load}, cells...))
 	}
 	for _, s := range g.stages {
 		if note := noteOf(s, notes); note != "" {
 			remarks = append(remarks, table.Block{Note: fmt.Sprintf("%s: %s", s.Load, note)})
 		}
 	}
-	for _, note := range g.fewNotes() {
-		remarks = append(remarks, table.Block{Note: note})
-	}
+	remarks = append(remarks, table.Notes(g.fewNotes())...)
 	for _, line := range g.conclusions() {
 		remarks = append(remarks, table.Text("Result: %s", line))
 	}
-	headers := []string{g.loadHeader()}
-	for _, c := range g.columns() {
-		headers = append(headers, c.long)
-	}
+	headers := append([]string{g.loadHeader()}, lists.Each(g.columns(), func(c column) string { return c.long })...)
 	return table.NewSection(g.title(), append([]table.Block{table.Texts(headers, rows)}, remarks...)...)
 }
 

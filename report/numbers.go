@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/table"
 )
 
@@ -44,11 +45,9 @@ var mean, median = histogram.MeanOf, histogram.MedianOf
 
 // errorCounts formats the number of errors by class, sorted by class.
 func errorCounts(errors map[string]uint64) string {
-	var counts []string
-	for _, class := range sortedKeys(errors) {
-		counts = append(counts, fmt.Sprintf("%s: %d", class, errors[class]))
-	}
-	return strings.Join(counts, ", ")
+	return strings.Join(lists.Each(sortedKeys(errors), func(class string) string {
+		return fmt.Sprintf("%s: %d", class, errors[class])
+	}), ", ")
 }
 
 // texts formats values: those of pointers as fixed and whole do, others as they are.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -302,12 +303,7 @@ func (r *Run) Part() (float64, bool) {
 	case r.AtMost || r.Stages == 0:
 		return 0, false
 	}
-	ended := 0
-	for _, s := range r.stages {
-		if s.Ended != nil {
-			ended++
-		}
-	}
+	ended := len(lists.Where(r.stages, func(s *Stage) bool { return s.Ended != nil }))
 	return min(1, float64(ended)/float64(r.Stages)), true
 }
 

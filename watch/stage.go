@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spate-load/spate/internal/lists"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -205,15 +206,9 @@ func everySecond(all []*spatev1.StageWindow) []*spatev1.StageWindow {
 // Windows returns the windows of a stage that are kept, the newest last: of the latest MaxWindows of the run all,
 // whole; of earlier ones samples without regions and agents. The caller must not change them.
 func (r *Run) Windows(stage uint32) []*spatev1.StageWindow {
-	var out []*spatev1.StageWindow
-	for _, of := range [][]*spatev1.StageWindow{r.windows.samples, r.windows.latest} {
-		for _, w := range of {
-			if w.GetStageIndex() == stage {
-				out = append(out, w)
-			}
-		}
-	}
-	return out
+	return lists.Where(slices.Concat(r.windows.samples, r.windows.latest), func(w *spatev1.StageWindow) bool {
+		return w.GetStageIndex() == stage
+	})
 }
 
 // Distribution returns the values of a metric in a part of a window, by its name in results.json: ttft_ms, e2e_ms,

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -91,12 +92,8 @@ func NoticeText(n Notice) string {
 
 // Names returns what a stage puts load on, and which: target, workload, load.
 func Names(s *Stage) (names []string) {
-	for _, name := range []string{s.Started.GetTarget(), s.Started.GetWorkload(), s.Started.GetLoad()} {
-		if name != "" {
-			names = append(names, Clean(name))
-		}
-	}
-	return names
+	all := []string{s.Started.GetTarget(), s.Started.GetWorkload(), s.Started.GetLoad()}
+	return lists.Each(lists.Where(all, func(name string) bool { return name != "" }), Clean)
 }
 
 // Progress says how far a stage is that has not ended.
@@ -201,10 +198,7 @@ func Errors(s *Stage) (text string, none bool) {
 	classes := slices.SortedFunc(maps.Keys(s.Errors), func(a, b string) int {
 		return cmp.Or(cmp.Compare(s.Errors[b], s.Errors[a]), cmp.Compare(a, b))
 	})
-	var parts []string
-	for _, class := range classes {
-		parts = append(parts, Clean(class)+" "+words.Thousands(s.Errors[class]))
-	}
+	parts := lists.Each(classes, func(class string) string { return Clean(class) + " " + words.Thousands(s.Errors[class]) })
 	text += ": " + strings.Join(parts, ", ")
 	if s.From > 0 {
 		text += fmt.Sprintf(" from second %d on", s.From)

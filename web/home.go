@@ -99,11 +99,9 @@ func counts(agents []*spatev1.AgentStatus) string {
 
 // numbers lists numbers by name: "28 busy, 2 silent".
 func numbers(n map[string]int) string {
-	var list []string
-	for _, name := range slices.Sorted(maps.Keys(n)) {
-		list = append(list, words.Thousands(uint64(n[name]))+" "+name)
-	}
-	return strings.Join(list, ", ")
+	return strings.Join(lists.Each(slices.Sorted(maps.Keys(n)), func(name string) string {
+		return words.Thousands(uint64(n[name])) + " " + name
+	}), ", ")
 }
 
 // regions counts agents by region. There is no table if all are in one.

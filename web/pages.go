@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/internal/lists"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report/page"
 	"github.com/spate-load/spate/watch"
@@ -133,9 +134,7 @@ func (s *Server) frame(r *http.Request, n news, events string) Frame {
 	if n.over {
 		f.Events = ""
 	}
-	for _, p := range n.parts {
-		f.Parts = append(f.Parts, p.Part)
-	}
+	f.Parts = lists.Each(n.parts, func(p part) Part { return p.Part })
 	return f
 }
 
@@ -388,9 +387,7 @@ func (s *Server) look(ctx context.Context, page *Run, id string) error {
 		page.Files = filesIn(dir)
 		page.Result = resultIn(dir)
 	} else if page.Over() {
-		for _, name := range []string{reportFile, results.File, "report.md", "vllm.txt"} {
-			page.Files = append(page.Files, fileInfo{Name: name})
-		}
+		page.Files = []fileInfo{{Name: reportFile}, {Name: results.File}, {Name: "report.md"}, {Name: "vllm.txt"}}
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -240,15 +241,11 @@ func (r Run) verdict(s *watch.Stage) verdictView {
 
 // invalid names the stages other than the one shown whose numbers cannot be used.
 func (r Run) invalid(shown *watch.Stage) []string {
-	var numbers []string
-	for _, s := range r.State.All() {
-		if s.Verdict == "INVALID" && s != shown {
-			numbers = append(numbers, fmt.Sprint(s.Index+1))
-		}
-	}
-	if numbers == nil {
+	before := lists.Where(r.State.All(), func(s *watch.Stage) bool { return s.Verdict == "INVALID" && s != shown })
+	if before == nil {
 		return nil
 	}
+	numbers := lists.Each(before, func(s *watch.Stage) string { return fmt.Sprint(s.Index + 1) })
 	return []string{"INVALID before: stage " + words.Shorten(numbers, 5)}
 }
 

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/coordinator/access"
+	"github.com/spate-load/spate/internal/lists"
 )
 
 // part is a piece of a page that changes.
@@ -91,11 +92,7 @@ func (t *topic) after(version uint64) news {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := news{version: t.version, state: t.state, over: t.over, err: t.err, more: t.more}
-	for _, p := range t.parts {
-		if p.version > version {
-			n.parts = append(n.parts, p)
-		}
-	}
+	n.parts = lists.Where(t.parts, func(p part) bool { return p.version > version })
 	return n
 }
 

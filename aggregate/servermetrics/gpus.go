@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/plans/naming"
 	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -293,12 +294,7 @@ func throttledShare(s serverSeries) *float64 {
 	if len(s.samples) == 0 {
 		return nil
 	}
-	count := 0
-	for _, p := range s.samples {
-		if uint64(p.value)&throttled != 0 {
-			count++
-		}
-	}
+	count := len(lists.Where(s.samples, func(p serverSample) bool { return uint64(p.value)&throttled != 0 }))
 	return new(float64(count) / float64(len(s.samples)))
 }
 

@@ -135,11 +135,7 @@ func (t Trust) Doubts(number string) bool {
 // Failed returns the checks that did not pass, the worst first.
 func (t Trust) Failed() (failed []Check) {
 	for _, verdict := range []Verdict{Invalid, Suspect} {
-		for _, c := range t.Checks {
-			if c.Verdict == verdict {
-				failed = append(failed, c)
-			}
-		}
+		failed = append(failed, lists.Where(t.Checks, func(c Check) bool { return c.Verdict == verdict })...)
 	}
 	return failed
 }
@@ -152,13 +148,8 @@ func (t Trust) Reasons() (reasons []string) {
 // Unmeasured returns, in words, why the measurement itself is invalid. It is empty if only checks of the server failed,
 // or none.
 func (t Trust) Unmeasured() string {
-	var reasons []string
-	for _, c := range t.Checks {
-		if c.Verdict == Invalid && !c.OfServer() {
-			reasons = append(reasons, c.Words)
-		}
-	}
-	return strings.Join(reasons, "; ")
+	own := lists.Where(t.Checks, func(c Check) bool { return c.Verdict == Invalid && !c.OfServer() })
+	return strings.Join(Trust{Checks: own}.Reasons(), "; ")
 }
 
 // limits are the two limits of a check.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/report/headline"
@@ -14,19 +15,14 @@ import (
 
 // several returns what people read of several runs beside each other.
 func several(c *compare.Comparison) table.Section {
-	var blocks []table.Block
-	for _, line := range headline.Best(c).Lines() {
-		blocks = append(blocks, table.Block{Text: line})
-	}
+	text := func(line string) table.Block { return table.Block{Text: words.Printable(line)} }
+	blocks := lists.Each(headline.Best(c).Lines(), text)
 	for title, part := range sideBySide(c).Parts() {
 		blocks = append(blocks, table.Block{Heading: title}, table.Block{Table: part})
 	}
 	blocks = append(blocks, table.Text("Values are medians over repeats, changes are those of the means. %s In brackets the "+
 		"95 %% interval, where there is room.", legend(c)))
-	for _, row := range c.Rows {
-		blocks = append(blocks, table.Block{Text: words.Printable(row)})
-	}
-	blocks = append(blocks, table.Notes(notes(c))...)
+	blocks = append(append(blocks, lists.Each(c.Rows, text)...), table.Notes(notes(c))...)
 	return table.NewSection(words.Printable("Runs against "+c.Baseline), blocks...)
 }
 
@@ -103,9 +99,7 @@ func notes(c *compare.Comparison) (notes []string) {
 		if a.Tool != "" {
 			all = append([]string{"written by " + a.Tool + ": " + strings.Join(a.Warnings, "; ")}, all...)
 		}
-		for _, note := range all {
-			notes = append(notes, words.Printable(a.Name+": "+note))
-		}
+		notes = append(notes, lists.Each(all, func(note string) string { return words.Printable(a.Name + ": " + note) })...)
 	}
 	return notes
 }

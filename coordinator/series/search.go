@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/spate-load/spate/internal/lists"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -114,13 +115,7 @@ func (s *search) step(t *tally) (value float64, purpose string) {
 
 // at returns the probes at a load, in the order in which they ran.
 func (s *search) at(value float64) []probe {
-	var out []probe
-	for _, p := range s.done {
-		if p.value == value {
-			out = append(out, p)
-		}
-	}
-	return out
+	return lists.Where(s.done, func(p probe) bool { return p.value == value })
 }
 
 // narrow reports whether the bracket is within the precision.

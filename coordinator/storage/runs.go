@@ -163,11 +163,7 @@ func readSummary(id, path string) *spatev1.RunSummary {
 		if record.GetEndTime() == nil {
 			out.State = spatev1.RunState_RUN_STATE_BROKEN
 		}
-		for _, s := range stages {
-			if s.GetEnded() {
-				out.StagesEnded++
-			}
-		}
+		out.StagesEnded = uint32(len(lists.Where(stages, (*spatev1.StageRecord).GetEnded)))
 		return nil
 	})
 	switch {
@@ -201,11 +197,9 @@ func (s *Runs) Newest(most int, leaveOut map[string]bool) ([]*spatev1.RunSummary
 	ids := slices.SortedFunc(maps.Keys(files), func(a, b string) int {
 		return cmp.Or(files[b].ModTime().Compare(files[a].ModTime()), cmp.Compare(b, a))
 	})
-	var out []*spatev1.RunSummary
-	for _, id := range ids[:min(most, len(ids))] {
-		out = append(out, s.Summary(id, files[id]))
-	}
-	return out, nil
+	return lists.Each(ids[:min(most, len(ids))], func(id string) *spatev1.RunSummary {
+		return s.Summary(id, files[id])
+	}), nil
 }
 
 // Items returns the runs on disk for a decision which to remove. Runs that have not ended by their ledger or are

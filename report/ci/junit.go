@@ -10,6 +10,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/internal/lists"
 )
 
 // suites is the root of a JUnit file.
@@ -84,11 +85,7 @@ func JUnit(w io.Writer, r *results.Result, base *Baseline, fails func(trust.Verd
 			s.Timestamp, _, _ = strings.Cut(*r.Run.BeginTime, ".") // whole seconds, as in JUnit's schema
 			s.Timestamp = strings.TrimSuffix(s.Timestamp, "Z")
 		}
-		for _, c := range s.Cases {
-			if c.Failure != nil {
-				s.Failures++
-			}
-		}
+		s.Failures = len(lists.Where(s.Cases, func(c testCase) bool { return c.Failure != nil }))
 		root.Tests, root.Failures = root.Tests+s.Tests, root.Failures+s.Failures
 	}
 	if _, err := io.WriteString(w, xml.Header); err != nil {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/report/page/chart"
 )
 
@@ -51,10 +52,9 @@ func curvesOf(g Group, number int, l latency) *figure {
 		if r.Recording == nil || r.Recording.curves[number] == nil {
 			continue
 		}
-		line := []chart.Point{}
-		for _, q := range r.Recording.curves[number] {
-			line = append(line, chart.Point{X: q.ms, Y: q.share})
-		}
+		line := lists.Each(r.Recording.curves[number], func(q quantile) chart.Point {
+			return chart.Point{X: q.ms, Y: q.share}
+		})
 		c.Series = append(c.Series, chart.Series{Steps: true, Lines: [][]chart.Point{line},
 			Style: chart.Style{Number: i, Of: len(g.Rows), Dashed: i%2 == 1}})
 	}
@@ -104,10 +104,7 @@ func heatOf(g Group) *figure {
 
 // cellsOf returns the cells of a column.
 func cellsOf(counts map[int]uint64, x, width float64) (cells []chart.Cell) {
-	sum := uint64(0)
-	for _, n := range counts {
-		sum += n
-	}
+	sum := lists.Sum(slices.Collect(maps.Values(counts)), func(n uint64) uint64 { return n })
 	for _, row := range slices.Sorted(maps.Keys(counts)) {
 		cells = append(cells, chart.Cell{X0: x, X1: x + width, Y0: rowStart(row), Y1: rowStart(row + 1),
 			Value: 100 * float64(counts[row]) / float64(sum)})

@@ -6,6 +6,7 @@ import (
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -52,9 +53,9 @@ func (r *Recording) Watch(window uint32, m spatev1.Metric, values histogram.Enco
 func (r *Recording) End(s *merge.Stage, rec *spatev1.StageRecord, start float64) {
 	r.stageStart, r.seconds = start, results.SecondsOf(s, rec)
 	r.gaps.values = nil
-	for _, l := range latencies {
-		r.curves = append(r.curves, curveOf(s.Values(l.metric), measure.Of(l.metric).Unit.Scale()))
-	}
+	r.curves = lists.Each(latencies, func(l latency) []quantile {
+		return curveOf(s.Values(l.metric), measure.Of(l.metric).Unit.Scale())
+	})
 }
 
 // percentiles are the points of distributions: dense where the tail begins.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/naming"
@@ -125,9 +126,8 @@ func tested(r *results.Result) (list [][]string) {
 		if t := r.Run.Target(s.Target); t != nil {
 			facts = append(facts, text(t.Hardware), strings.Join(naming.LabelTexts(t.Labels), ", "))
 		}
-		for _, e := range s.Endpoints[:min(len(s.Endpoints), mostEndpoints)] {
-			facts = append(facts, e.URL)
-		}
+		facts = append(facts, lists.Each(s.Endpoints[:min(len(s.Endpoints), mostEndpoints)],
+			func(e results.EndpointResult) string { return e.URL })...)
 		if more := len(s.Endpoints) - mostEndpoints; more > 0 {
 			facts = append(facts, words.Count(uint64(more), "more endpoint"))
 		}

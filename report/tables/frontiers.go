@@ -19,9 +19,8 @@ import (
 func Frontiers(r *results.Result) *table.Table {
 	t := &table.Table{Columns: ColumnsOf("frontiers")}
 	for _, f := range r.Run.SeriesOf(loadpoint.Frontier) {
-		for _, p := range f.Points {
-			t.Rows = append(t.Rows, frontierRow(r, f, p))
-		}
+		of := func(p results.SeriesPoint) table.Row { return frontierRow(r, f, p) }
+		t.Rows = append(t.Rows, lists.Each(f.Points, of)...)
 	}
 	return t
 }

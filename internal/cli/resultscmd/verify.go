@@ -33,6 +33,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/files"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
@@ -405,10 +406,8 @@ func (v *verification) claims(against *compare.Against) (holds, wrong []string) 
 			wrong = append(wrong, text+": chance leaves open whether the claim holds: give a larger --tolerance")
 		}
 	}
-	for _, l := range against.Refused {
-		wrong = append(wrong, l.Stage+": "+l.Why)
-	}
-	return holds, wrong
+	refused := lists.Each(against.Refused, func(l compare.Left) string { return l.Stage + ": " + l.Why })
+	return holds, append(wrong, refused...)
 }
 
 // choose returns the changes of the plan for a random tenth of its loads, and how many of how many that are.
