@@ -132,6 +132,9 @@ func (w *workload) draw(in *Input) {
 			w.Latencies = append(w.Latencies, w.latencyFigure(l)...)
 		}
 	}
+	if several {
+		w.Latencies = append(w.Latencies, w.qualityFigure()...)
+	}
 	switch {
 	case in.Changes != nil:
 		w.Answers = append(w.Answers, w.changeFigure(in.Changes, in.Result)...)
@@ -216,6 +219,33 @@ func (w *workload) latencyFigure(l latency) []figure {
 		unit += ", logarithmic"
 	}
 	return w.figure(l.name+" by load", unit, c)
+}
+
+// qualityFigure draws how many canaries are answered as when quiet, by load, and how many tasks right. It returns
+// nothing without canaries.
+func (w *workload) qualityFigure() []figure {
+	c := newChart(w.loadAxis())
+	for i, g := range w.Groups {
+		same := chart.Series{Style: chart.Style{Number: i}, Name: w.nameOf(g), Lines: [][]chart.Point{nil}}
+		right := chart.Series{Style: chart.Style{Number: i, Dashed: true}, Lines: [][]chart.Point{nil}}
+		for _, r := range byValue(g.Rows) {
+			if r.Stage.Canaries == nil {
+				continue
+			}
+			add := func(to *chart.Series, good, all uint64, how string) {
+				if all == 0 {
+					return
+				}
+				to.Lines[0] = append(to.Lines[0], chart.Point{X: r.Value, Y: 100 * float64(good) / float64(all),
+					Doubt: doubtIn(r.Stage), Title: pointTitle(r, fmt.Sprintf("%d of %d %s", good, all, how))})
+			}
+			load := r.Stage.Canaries.Load
+			add(&same, load.Asked-load.Differing, load.Asked, "canaries answered as when quiet")
+			add(&right, load.Right, load.Tasks, "tasks answered right")
+		}
+		c.Series = append(c.Series, same, right)
+	}
+	return w.figure("Quality by load", "%; solid: canaries answered as when quiet, dashed: tasks answered right", c)
 }
 
 // byValue returns the rows in the order of their loads.

@@ -521,3 +521,21 @@ func BenchmarkPage(b *testing.B) {
 		})
 	}
 }
+
+// TestQualityByLoad: a run with canaries shows beside its latencies how many answers are right.
+func TestQualityByLoad(t *testing.T) {
+	quiet, loaded := stage(0, "t", 1, trust.Valid), stage(1, "t", 2, trust.Valid)
+	quiet.Canaries = &results.Canaries{Load: results.CanaryAnswers{Asked: 200, Tasks: 60, Right: 60}}
+	loaded.Canaries = &results.Canaries{Load: results.CanaryAnswers{Asked: 400, Differing: 24, Tasks: 120, Right: 90}}
+	page := written(t, input(trust.Valid, quiet, loaded))
+	for _, want := range []string{"Quality by load", "200 of 200 canaries answered as when quiet", "376 of 400 canaries",
+		"60 of 60 tasks answered right", "90 of 120 tasks"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Contains(written(t, input(trust.Valid, stage(0, "t", 1, trust.Valid), stage(1, "t", 2, trust.Valid))),
+		"Quality by load") {
+		t.Error("there is a chart of canaries without any")
+	}
+}
