@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 
 	"go.etcd.io/bbolt"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -21,6 +23,9 @@ type pendingBatch struct {
 	err     error
 	done    chan struct{} // closed by the writer
 }
+
+// encodings has the memory of entries that were written.
+var encodings sync.Pool
 
 // entry is one snapshot in the encoding of the file.
 type entry struct {
@@ -90,6 +95,9 @@ func (l *Ledger) commit(group []*pendingBatch) {
 		if err != nil {
 			p.err = fmt.Errorf("append %d snapshots: %w", len(p.entries), err)
 		}
+		for _, e := range p.entries {
+			encodings.Put(e.value) //nolint:staticcheck // its head, which this copies, is nothing beside its content
+		}
 		close(p.done)
 	}
 }
@@ -150,21 +158,26 @@ func entryOf(s *spatev1.Snapshot) (entry, error) {
 	if name.GetAgent() == "" || strings.ContainsRune(name.GetAgent(), 0) {
 		return entry{}, fmt.Errorf("agent name %q is empty or contains NUL", name.GetAgent())
 	}
-	value, err := deterministic.MarshalAppend(make([]byte, 0, proto.Size(s)+sealSize), s) // with room for the checksum
+	memory, _ := encodings.Get().([]byte)
+	value, err := deterministic.MarshalAppend(memory[:0], s)
 	if err != nil {
 		return entry{}, err
 	}
+	value = slices.Grow(value, sealSize) // for the checksum
 	return entry{key: snapshotKey(s.GetStageIndex(), name), value: value, name: name}, nil
 }
 
-// snapshotKey returns the key of a snapshot. Keys sort by stage, agent, incarnation and sequence.
+// snapshotKey returns the key of a snapshot. Keys sort by stage, sequence, agent and incarnation. All agents send a
+// sequence at about the same time, so the places of new snapshots share pages: see snapshotStore.
 func snapshotKey(stage uint32, k *spatev1.SnapshotKey) []byte {
-	key := make([]byte, 0, 4+len(k.GetAgent())+1+16)
+	key := make([]byte, 0, processAt+len(k.GetAgent())+1+8)
 	key = binary.BigEndian.AppendUint32(key, stage)
-	key = append(append(key, k.GetAgent()...), 0)
-	key = binary.BigEndian.AppendUint64(key, k.GetIncarnation())
-	return binary.BigEndian.AppendUint64(key, k.GetSequence())
+	key = binary.BigEndian.AppendUint64(key, k.GetSequence())
+	return binary.BigEndian.AppendUint64(append(append(key, k.GetAgent()...), 0), k.GetIncarnation())
 }
+
+// processAt is where a key names the agent's process, behind stage and sequence.
+const processAt = 4 + 8
 
 // nameText returns the name of a key's snapshot for people.
 func nameText(key []byte) string {
@@ -177,13 +190,13 @@ func nameText(key []byte) string {
 
 // nameOf returns the snapshot that a key names. ok is false if the key is invalid.
 func nameOf(key []byte) (stage uint32, k *spatev1.SnapshotKey, ok bool) {
-	if len(key) < 4+1+1+16 || key[len(key)-17] != 0 {
+	end := len(key) - 8
+	if end <= processAt+1 || key[end-1] != 0 {
 		return 0, nil, false
 	}
-	numbers := key[len(key)-16:]
 	return binary.BigEndian.Uint32(key), &spatev1.SnapshotKey{
-		Agent: string(key[4 : len(key)-17]), Incarnation: binary.BigEndian.Uint64(numbers),
-		Sequence: binary.BigEndian.Uint64(numbers[8:]),
+		Agent: string(key[processAt : end-1]), Incarnation: binary.BigEndian.Uint64(key[end:]),
+		Sequence: binary.BigEndian.Uint64(key[4:]),
 	}, true
 }
 
@@ -199,7 +212,7 @@ func (l *Ledger) Has(stage uint32, k *spatev1.SnapshotKey) (found bool, err erro
 	return found, nil
 }
 
-// Snapshots calls fn with each snapshot of a stage, ordered by agent, incarnation and sequence, and stops at fn's first
+// Snapshots calls fn with each snapshot of a stage, ordered by sequence, agent and incarnation, and stops at fn's first
 // error. fn may keep the snapshot and must not write to the ledger.
 func (l *Ledger) Snapshots(stage uint32, fn func(*spatev1.Snapshot) error) error {
 	return l.snapshots(stage, func(encoded []byte) []byte { return encoded }, fn)
@@ -314,9 +327,9 @@ func KeyText(k *spatev1.SnapshotKey) string {
 }
 
 // snapshotStore is where the ledger stores snapshots: all of them in the order of arrival, and by name the place of
-// each. To add a snapshot, the store rewrites the whole page. If snapshots were stored by name, each of a thousand
-// agents would rewrite a page of its old snapshots every second. In the order of arrival, new snapshots share pages of
-// their own, and only their places, which are small, are scattered.
+// each. To add a record, the store rewrites its whole page. In the order of arrival, new snapshots share pages of their
+// own, and so do their places, which are sorted by sequence first. Sorted by agent, each of a thousand agents would
+// rewrite a page of its old ones every second.
 type snapshotStore struct {
 	places  *bbolt.Bucket // numbers of arrival, by name
 	arrived *bbolt.Bucket // encoded snapshots, by number of arrival

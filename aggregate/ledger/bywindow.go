@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
-	"iter"
 	"slices"
 
 	"go.etcd.io/bbolt"
@@ -19,7 +19,11 @@ import (
 // ByWindow only has to merge the processes. fn may keep the snapshot and must not write to the ledger.
 func (l *Ledger) ByWindow(stage uint32, fn func(*spatev1.Snapshot) error) error {
 	err := l.viewSnapshots(func(store snapshotStore) error {
-		readers, err := readersOf(store, stage)
+		var err error
+		readers := readersOf(store, stage)
+		for _, r := range readers {
+			err = errors.Join(err, r.next())
+		}
 		for err == nil && len(readers) > 0 {
 			first := slices.MinFunc(readers, func(a, b *reader) int { return cmp.Compare(a.window(), b.window()) })
 			window := first.window()
@@ -40,65 +44,36 @@ func (l *Ledger) ByWindow(stage uint32, fn func(*spatev1.Snapshot) error) error 
 	return nil
 }
 
-// readersOf returns a reader for each process that has snapshots of a stage, at its first one.
-func readersOf(from snapshotStore, stage uint32) (readers []*reader, err error) {
-	for process := range from.processes(stage) {
-		r := &reader{store: from, cursor: from.places.Cursor(), process: process, at: process}
-		if err := r.next(); err != nil {
-			return nil, err
+// readersOf returns a reader for each process that has snapshots of a stage, before its first one, sorted by process.
+func readersOf(from snapshotStore, stage uint32) (readers []*reader) {
+	of := map[string]*reader{}
+	prefix := binary.BigEndian.AppendUint32(nil, stage)
+	c := from.places.Cursor()
+	for key, _ := c.Seek(prefix); bytes.HasPrefix(key, prefix) && len(key) > processAt; key, _ = c.Next() {
+		sequence := binary.BigEndian.Uint64(key[4:])
+		r := of[string(key[processAt:])]
+		if r == nil {
+			r = &reader{store: from, cursor: from.places.Cursor(), stage: prefix, process: string(key[processAt:]),
+				sequence: sequence}
+			of[r.process] = r
+			readers = append(readers, r)
 		}
-		readers = append(readers, r)
+		r.last = sequence
 	}
-	return readers, nil
-}
-
-// processes returns the prefixes of the keys of the processes that have snapshots of a stage, in order.
-func (s snapshotStore) processes(stage uint32) iter.Seq[[]byte] {
-	return func(yield func([]byte) bool) {
-		prefix := binary.BigEndian.AppendUint32(nil, stage)
-		for c, at := s.places.Cursor(), prefix; ; {
-			key, _ := c.Seek(at)
-			if !bytes.HasPrefix(key, prefix) || len(key) < len(prefix)+16 {
-				return
-			}
-			process := bytes.Clone(key[:len(key)-8])
-			if !yield(process) {
-				return
-			}
-			at = after(process)
-		}
-	}
-}
-
-// lastOf returns the key and the place of the last snapshot of a process.
-func (s snapshotStore) lastOf(process []byte) (key, place []byte) {
-	c := s.places.Cursor()
-	if next, _ := c.Seek(after(process)); next == nil {
-		return c.Last()
-	}
-	return c.Prev()
-}
-
-// after returns a key behind all keys of a process.
-func after(process []byte) []byte {
-	return append(bytes.Clone(process), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff)
+	slices.SortFunc(readers, func(a, b *reader) int { return cmp.Compare(a.process, b.process) })
+	return readers
 }
 
 // Newest calls fn with the newest snapshot of each process that has any of a stage, without request rows, and stops at
-// fn's first error. It reads no others, so it takes as long for a long stage as for a short one.
+// fn's first error. Of the others it reads only the names.
 func (l *Ledger) Newest(stage uint32, fn func(*spatev1.Snapshot) error) error {
 	err := l.viewSnapshots(func(store snapshotStore) error {
-		for process := range store.processes(stage) {
-			key, place := store.lastOf(process)
-			value, err := store.at(key, place)
-			if err != nil {
+		for _, r := range readersOf(store, stage) {
+			r.sequence = r.last
+			if err := r.next(); err != nil {
 				return err
 			}
-			s := &spatev1.Snapshot{}
-			if err := proto.Unmarshal(withoutRows(value), s); err != nil {
-				return err
-			}
-			if err := fn(s); err != nil {
+			if err := fn(r.snapshot); err != nil {
 				return err
 			}
 		}
@@ -112,11 +87,13 @@ func (l *Ledger) Newest(stage uint32, fn func(*spatev1.Snapshot) error) error {
 
 // reader reads the snapshots of one process in order.
 type reader struct {
-	store    snapshotStore
-	cursor   *bbolt.Cursor
-	process  []byte            // prefix of its keys
-	at       []byte            // where to start; nil: the cursor is at the last snapshot read
-	snapshot *spatev1.Snapshot // nil: there are no more
+	store          snapshotStore
+	cursor         *bbolt.Cursor
+	stage          []byte            // as in keys
+	process        string            // as in keys
+	sequence, last uint64            // where the next snapshot may be, and the last one
+	ended          bool              // the last one was read
+	snapshot       *spatev1.Snapshot // nil: there are no more
 }
 
 // window returns the window of the current snapshot.
@@ -124,20 +101,21 @@ func (r *reader) window() uint32 { return r.snapshot.GetWindow() }
 
 // next reads the next snapshot.
 func (r *reader) next() error {
-	var key, place []byte
-	if r.at != nil {
-		key, place = r.cursor.Seek(r.at)
-		r.at = nil
-	} else {
-		key, place = r.cursor.Next()
+	for !r.ended {
+		wanted := append(binary.BigEndian.AppendUint64(bytes.Clone(r.stage), r.sequence), r.process...)
+		key, place := r.cursor.Seek(wanted)
+		if bytes.Equal(key, wanted) {
+			r.ended = r.sequence == r.last
+			r.sequence++
+			value, err := r.store.at(key, place)
+			if err != nil {
+				return err
+			}
+			r.snapshot = &spatev1.Snapshot{}
+			return proto.Unmarshal(withoutRows(value), r.snapshot)
+		}
+		r.sequence = max(r.sequence+1, binary.BigEndian.Uint64(key[4:])) // of the next that there is
 	}
-	if r.snapshot = nil; !bytes.HasPrefix(key, r.process) {
-		return nil
-	}
-	value, err := r.store.at(key, place)
-	if err != nil {
-		return err
-	}
-	r.snapshot = &spatev1.Snapshot{}
-	return proto.Unmarshal(withoutRows(value), r.snapshot)
+	r.snapshot = nil
+	return nil
 }

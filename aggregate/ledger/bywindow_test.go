@@ -38,8 +38,10 @@ func TestByWindow(t *testing.T) {
 			}
 			drawn[process] = true
 			window := uint32(0)
-			for sequence := range rapid.Uint64Range(1, 5).Draw(rt, "snapshots") {
+			sequence := rapid.SampledFrom([]uint64{0, 1, 1<<64 - 20}).Draw(rt, "first")
+			for range rapid.Uint64Range(1, 5).Draw(rt, "snapshots") {
 				s := fixture.SnapshotOf(stage, name, incarnation, sequence)
+				sequence += rapid.Uint64Range(1, 3).Draw(rt, "gap")
 				s.Window = window
 				window += rapid.Uint32Range(0, 3).Draw(rt, "step")
 				batch = append(batch, s)
@@ -53,7 +55,9 @@ func TestByWindow(t *testing.T) {
 		}
 		slices.SortFunc(want, func(a, b *spatev1.Snapshot) int {
 			return cmp.Or(cmp.Compare(a.GetWindow(), b.GetWindow()),
-				slices.Compare(snapshotKey(1, a.GetKey()), snapshotKey(1, b.GetKey())))
+				cmp.Compare(a.GetKey().GetAgent(), b.GetKey().GetAgent()),
+				cmp.Compare(a.GetKey().GetIncarnation(), b.GetKey().GetIncarnation()),
+				cmp.Compare(a.GetKey().GetSequence(), b.GetKey().GetSequence()))
 		})
 		var got []string
 		if err := l.ByWindow(1, func(s *spatev1.Snapshot) error {

@@ -51,7 +51,8 @@ const File = "ledger.db"
 //	   checksums
 //	4  meta has definitions, the version of what the numbers mean
 //	5  the run's record has one list of what searches, frontiers and sweeps found
-const ledgerVersion = 5
+//	6  bucket snapshots is sorted by stage, sequence, agent and incarnation
+const ledgerVersion = 6
 
 // lockTimeout is how long to wait for another process to release the file: long enough for a process that is about to
 // exit.

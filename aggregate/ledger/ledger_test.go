@@ -174,7 +174,7 @@ func TestSnapshotsComeByNameWhateverTheirArrival(t *testing.T) {
 		got = append(got, fmt.Sprint(s.GetKey().GetAgent(), " ", s.GetKey().GetSequence()))
 		return nil
 	})
-	if want := []string{"a 1", "a 2", "b 1", "c 1", "c 2"}; err != nil || !slices.Equal(got, want) {
+	if want := []string{"a 1", "b 1", "c 1", "a 2", "c 2"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q, error %v, want %q", got, err, want)
 	}
 }

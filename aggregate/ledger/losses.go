@@ -184,10 +184,14 @@ func (c *intactRecords) snapshotsLost() (out []string) {
 	for name := range c.arrivals {
 		all[name] = 0
 	}
-	names := slices.Sorted(maps.Keys(all)) // by stage, agent, process and sequence
+	processes := func(a, b string) int {
+		return cmp.Or(cmp.Compare(a[:4], b[:4]), cmp.Compare(a[processAt:], b[processAt:]))
+	}
+	names := slices.Collect(maps.Keys(all))
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(processes(a, b), cmp.Compare(a, b)) })
 	for i := 0; i < len(names); {
 		end := i + 1
-		for end < len(names) && names[end][:len(names[end])-8] == names[i][:len(names[i])-8] {
+		for end < len(names) && processes(names[end], names[i]) == 0 {
 			end++
 		}
 		out = append(out, c.processLost(names[i:end])...)
