@@ -34,6 +34,10 @@ const (
 // few kilobytes for a thousand agents. A stage may include a vocabulary.
 const maxMessage = 64 << 20
 
+// flowWindow is how many bytes may be in flight to the agent. A fixed window avoids gRPC's estimate, which costs the
+// coordinator the answer to a ping for each message that it sends.
+const flowWindow = 16 << 20
+
 // bulkAlive detects that the bulk connection is dead while the control connection is not: heartbeats do not use it, and
 // a device on the path may forget it during a long pause. The timeout is long because an answer may wait behind data on
 // a slow link.
@@ -68,6 +72,7 @@ func (a *Agent) connect(ctx context.Context, welcomed func(*spatev1.Welcome)) er
 	options := append([]grpc.DialOption{
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: dialTimeout}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
+		grpc.WithInitialWindowSize(flowWindow), grpc.WithInitialConnWindowSize(flowWindow),
 	}, a.config.DialOptions...)
 	conn, err := grpc.NewClient(address, options...)
 	if err != nil {

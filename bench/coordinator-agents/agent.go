@@ -35,12 +35,14 @@ type agent struct {
 
 // attend runs the agent.
 func (a *agent) attend(ctx context.Context) error {
-	conn, err := grpc.NewClient(a.coordinator, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(a.coordinator, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithInitialWindowSize(16<<20), grpc.WithInitialConnWindowSize(16<<20))
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	bulk, err := grpc.NewClient(a.coordinator, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	bulk, err := grpc.NewClient(a.coordinator, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithInitialWindowSize(16<<20), grpc.WithInitialConnWindowSize(16<<20))
 	if err != nil {
 		return err
 	}
