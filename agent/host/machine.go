@@ -68,27 +68,31 @@ func firstLine(path string) string {
 // The rest of this file makes the garbage collector run less often than by Go's default, which is once for each
 // doubling of the heap. An agent's heap is small and its requests make garbage fast, so by default the collector would
 // run many times a second. On a busy core each collection delays what is due by milliseconds. The commands that run
-// agents call the package once.
+// agents, and coordinators, call the package once.
 
 // minGarbage is the minimum amount of garbage before a collection: on one core that starts 10,000 requests a second,
 // that is a collection every five seconds or so. Each collection delays what is due by milliseconds. For a large heap
-// the amount is a quarter of the heap: the collector's work depends on live memory, and 20,000 streams must not take
-// twice their memory.
+// it is a share of the heap. Agents give a quarter: the collector's work depends on live memory, and 20,000 streams
+// must not take twice their memory. Coordinators give all of it, as Go does, because agents' snapshots soon add up.
 const minGarbage = 256 << 20
 
-// CollectLess sets the collector's pace by the live heap, now and after each collection. It does nothing if GOGC is set
-// in the environment. GOMEMLIMIT stays in effect. Further calls do nothing.
-func CollectLess() {
+// CollectLess sets the collector's pace by the live heap, now and after each collection. A large heap may have
+// garbage of that percentage of it. CollectLess does nothing if GOGC is set in the environment. GOMEMLIMIT stays in
+// effect. Further calls do nothing.
+func CollectLess(percent int) {
 	if os.Getenv("GOGC") != "" || started {
 		return
 	}
-	started = true
+	started, leastPercent = true, percent
 	set(live())
 	watch()
 }
 
 // started reports whether the pace is being set. It needs no lock: commands call CollectLess before anything else runs.
 var started bool
+
+// leastPercent is how much garbage a large heap may have, in percent of it.
+var leastPercent = 25
 
 // cycle becomes garbage as soon as it is made, so its finalizer runs after the next collection.
 type cycle struct {
@@ -118,7 +122,7 @@ var currentPercent int
 // often. Go's own minimum heap is 4 MiB, so a smaller heap counts as that.
 func percentOf(live uint64) int {
 	live = max(live, 4<<20)
-	return max(int(minGarbage*100/live)/10*10, 25)
+	return max(int(minGarbage*100/live)/10*10, leastPercent)
 }
 
 // live returns the size of the live heap after the last collection, in bytes.

@@ -34,8 +34,8 @@ func pacing() uint64 {
 // The pace follows the live heap with each collection: down when the heap has grown, and up again when it is small.
 func TestPercentFollowsTheHeap(t *testing.T) {
 	t.Setenv("GOGC", "") // a GOGC from the environment would take precedence
-	CollectLess()
-	CollectLess() // has no effect
+	CollectLess(25)
+	CollectLess(25) // has no effect
 	if got := pacing(); got < 1000 {
 		t.Fatalf("%d %% with a heap that is all but empty", got)
 	}

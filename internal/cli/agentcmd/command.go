@@ -100,7 +100,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 		return err
 	}
 	defer closeFinder()
-	host.CollectLess()
+	host.CollectLess(25)
 	if err := f.Exactness.Realtime.Apply(logger); err != nil {
 		return command.BadInput(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
+	"github.com/spate-load/spate/agent/host"
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/compare/history"
 	"github.com/spate-load/spate/coordinator"
@@ -67,6 +68,7 @@ const leastLease = 5 * time.Second
 // run serves until ctx ends.
 func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) error {
 	spareProcessor()
+	host.CollectLess(100)
 	if err := errors.Join(f.check(), f.TLS.Check(logger), f.Status.Check(),
 		f.Web.Check(f.TLS.Files, f.Plaintext)); err != nil {
 		return command.BadInput(err)

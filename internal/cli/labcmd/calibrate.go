@@ -89,7 +89,7 @@ func (f *calibrateFlags) measure(
 	}
 	defer end()
 	runtime.GOMAXPROCS(f.Cores)
-	host.CollectLess()                                         // as commands that run agents do
+	host.CollectLess(25)                                       // as commands that run agents do
 	_ = host.RealtimeAuto.Apply(slog.New(slog.DiscardHandler)) // auto: no error
 	fmt.Fprintf(errs, "Calibrating: the agent has %d of %s; a frame each %v\n", f.Cores,
 		words.Count(uint64(total), "core"), calibration.Step)

@@ -91,7 +91,7 @@ func (l *localFlags) embed(
 			return nil, errors.Join(err, c.Close())
 		}
 	}
-	host.CollectLess()
+	host.CollectLess(25)
 	cluster, err := local.Start(c, l.agentConfigs(packetTimes, logger), logger)
 	if err != nil {
 		return nil, err
