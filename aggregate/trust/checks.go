@@ -80,6 +80,7 @@ const (
 	remedyAgentLost = "Run the stage again; with on_agent_loss: reassign, other agents take over what a lost agent had to send."
 	remedyTakenOver = "Run the stage again: what the lost agent had in flight, and the load until others took over, is missing."
 	remedyUncounted = "Set tokenizer to file:PATH, the model's tokenizer.json: the server cannot count the prompts."
+	remedyFrames    = "Use only E2E and requests per second, unless the server can report usage: a frame is not a token."
 	remedyCached    = "Look for what the server puts before each prompt, such as a system prompt: the prompts are unique already."
 )
 
@@ -524,14 +525,24 @@ func osl(e Evidence) (Check, bool) {
 }
 
 // usage fails if tokens are counted by the server for some requests and by frames for others: the sum is not
-// consistent.
+// consistent. If the server counts for none, an answer that a limit ended has as many tokens as were asked for, and
+// fails if it has another number of frames.
 func usage(e Evidence) (Check, bool) {
 	if e.Counts[measure.Completed] == 0 {
 		return unknown()
 	}
 	without := share(e.Counts[measure.WithoutUsage], e.Counts[measure.Completed])
 	if without == 1 {
-		return suspect(0.5, 0, "output tokens are counted in frames: the server reports no usage")
+		const words = "output tokens are counted in frames: the server reports no usage"
+		most := e.Counts[measure.OSLMissed] + e.Counts[measure.EndedLength] // counts those with both twice
+		if most <= e.Counts[measure.Completed] {
+			return suspect(lengthLimit, 0, words)
+		}
+		full := most - e.Counts[measure.Completed]
+		c, known := suspect(lengthLimit, share(full, e.Counts[measure.Completed]), words+
+			", and at least %d answers that had all their tokens had another number of frames", full)
+		c.Remedy = new(remedyFrames)
+		return c, known
 	}
 	return suspect(0, without, "%d of %d requests had no usage: their tokens are counted in frames",
 		e.Counts[measure.WithoutUsage], e.Counts[measure.Completed])

@@ -337,6 +337,10 @@ func TestOtherTokensThanRequestedAreFlaws(t *testing.T) {
 			Suspect, "2.0 % of the prompts were off by more than 1 % of the requested length, 3.0 % by a token or more"},
 		"other outputs": {func(e *Evidence) { e.Counts[measure.OSLMissed] = 20 }, "osl", Suspect, "2.0 %"},
 		"usage of some": {func(e *Evidence) { e.Counts[measure.WithoutUsage] = 1 }, "usage", Suspect, "1 of 1000"},
+		"frames of several tokens": {func(e *Evidence) {
+			e.Counts[measure.WithoutUsage], e.Counts[measure.OSLMissed], e.Counts[measure.EndedLength] = 1000, 1000, 900
+			e.ExactOutput = new(false)
+		}, "usage", Suspect, "at least 900 answers that had all their tokens had another number of frames"},
 		"a fallback": {func(e *Evidence) {
 			e.Models = [][]AnsweredBy{{{"m", 10, 50}}, {{"a", 20, 281}, {"b", 20, 70}}}
 		}, "models", Suspect, "of 40 answers, 20 name a (mean E2E 281 ms), 20 name b (mean E2E 70 ms)"},

@@ -97,7 +97,7 @@ func openSource(ctx context.Context, src io.Reader, maxBytes uint64) (*itemSourc
 	bounded := &boundedReader{text: raw, room: room{limit: maxBytes}}
 	in := bufio.NewReaderSize(bounded, 1<<18)
 	s := &itemSource{Reader: in, Raw: src, Close: func() {}}
-	head, err := in.Peek(4)
+	head, err := in.Peek(6)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
@@ -108,7 +108,9 @@ func openSource(ctx context.Context, src io.Reader, maxBytes uint64) (*itemSourc
 			return nil, fmt.Errorf("not a valid gzip file: %w", explainEOF(err))
 		}
 		s.decompress(z, raw, maxBytes)
-	case bytes.Equal(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+	case bytes.HasPrefix(head, []byte("ARROW1")), bytes.HasPrefix(head, []byte{0xff, 0xff, 0xff, 0xff}):
+		return nil, errors.New("an Arrow file, which Spate does not read: write it as Parquet")
+	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 			zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {

@@ -67,6 +67,8 @@ func TestRefused(t *testing.T) {
 		"after the array": {"sharegpt", file(t, "sharegpt.json") + "{}", "follows the end of the array"},
 		"UTF-16":          {"jsonl", "\xff\xfe{\x00", "UTF-8"},
 		"binary":          {"jsonl", "\x00\x01\x02", "none of its 1 rows can be used: line 1 is not JSON"},
+		"Arrow":           {"mooncake", "ARROW1\x00\x00\xff\xff\xff\xff", "an Arrow file, which Spate does not read"},
+		"Arrow stream":    {"jsonl", "\xff\xff\xff\xff\x10", "write it as Parquet"},
 		"nothing in it":   {"sonnet", "\n\n\n", "none of its 3 rows"},
 	} {
 		if got := refused(t, forms[c.form], c.source); !strings.Contains(got, c.says) {
