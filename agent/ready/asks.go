@@ -106,12 +106,12 @@ func (f *finder) refused(ctx context.Context, base stream.TrialRequest, asked []
 	return nil
 }
 
-// refusedIDs returns an error if the server refuses a prompt of token IDs and takes a text. Some servers fail instead,
-// with status 500; other statuses, such as that of an overload, say nothing about the prompt.
+// refusedIDs returns an error if the server refuses a prompt of token IDs and takes a text. Some servers answer with
+// status 404 or 500 instead; other statuses, such as that of an overload, say nothing about the prompt.
 func (f *finder) refusedIDs(ctx context.Context) error {
 	_, err := f.attempt(ctx, stream.TrialRequest{TokenIDs: true})
 	answer, answered := errors.AsType[*stream.Error](err)
-	fails := answered && answer.HTTPStatus == http.StatusInternalServerError
+	fails := answered && (answer.HTTPStatus == http.StatusNotFound || answer.HTTPStatus == http.StatusInternalServerError)
 	if !fails && !stream.Refused(err) {
 		return nil
 	}

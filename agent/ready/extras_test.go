@@ -62,6 +62,7 @@ func TestRefusedTokenIDs(t *testing.T) {
 	}{
 		"refused":        {"token_ids", `"prompt":[`, 0, says},
 		"failed":         {"token_ids", `"prompt":[`, 500, says},
+		"not found":      {"token_ids", `"prompt":[`, 404, says},
 		"overloaded":     {"token_ids", `"prompt":[`, 503, ""},
 		"taken":          {"token_ids", "nothing", 0, ""},
 		"text":           {"text", `"prompt":[`, 0, ""},
