@@ -183,23 +183,15 @@ func formOf(kind api.FormKind, value gjson.Result) form {
 		}
 		return all.MatchString
 	case kind == api.FormChoice:
-		return choiceForm(value)
+		all := lists.Each(value.Array(), gjson.Result.String)
+		return func(answer string) bool { return slices.Contains(all, answer) }
 	}
 	return nil
 }
 
-func choiceForm(value gjson.Result) form {
-	all := lists.Each(value.Array(), gjson.Result.String)
-	return func(answer string) bool { return slices.Contains(all, answer) }
-}
-
 // schemaForm compiles a JSON Schema, an object or its text.
 func schemaForm(value gjson.Result) form {
-	text := value.Raw
-	if value.Type == gjson.String {
-		text = value.String()
-	}
-	compiled, err := schema.Compile(text)
+	compiled, err := schema.Compile(value.String())
 	if err != nil {
 		return nil
 	}

@@ -109,11 +109,9 @@ func (s *Stage) newCanaries() (*Canaries, error) {
 	}
 	body := s.Target().GetBody().AsMap()
 	if a.Options != "" {
-		options, _ := body[a.Options].(map[string]any)
-		options = maps.Clone(options)
-		if options == nil {
-			options = map[string]any{}
-		}
+		own, _ := body[a.Options].(map[string]any)
+		options := map[string]any{}
+		maps.Copy(options, own)
 		maps.Copy(options, asks.With)
 		asks.With = map[string]any{a.Options: options}
 	}

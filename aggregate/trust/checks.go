@@ -533,14 +533,12 @@ func usage(e Evidence) (Check, bool) {
 	}
 	without := share(e.Counts[measure.WithoutUsage], e.Counts[measure.Completed])
 	if without == 1 {
-		const words = "output tokens are counted in frames: the server reports no usage"
-		most := e.Counts[measure.OSLMissed] + e.Counts[measure.EndedLength] // counts those with both twice
-		if most <= e.Counts[measure.Completed] {
-			return suspect(lengthLimit, 0, words)
+		words, completed := "output tokens are counted in frames: the server reports no usage", e.Counts[measure.Completed]
+		full := max(e.Counts[measure.OSLMissed]+e.Counts[measure.EndedLength], completed) - completed // are in both
+		if full > 0 {
+			words += fmt.Sprintf(", and at least %d answers that had all their tokens had another number of frames", full)
 		}
-		full := most - e.Counts[measure.Completed]
-		c, known := suspect(lengthLimit, share(full, e.Counts[measure.Completed]), words+
-			", and at least %d answers that had all their tokens had another number of frames", full)
+		c, known := suspect(lengthLimit, share(full, completed), "%s", words)
 		c.Remedy = new(remedyFrames)
 		return c, known
 	}

@@ -57,11 +57,10 @@ func (b *builder) table(form string, columns []string, timeOf func(name string, 
 		if t.at, err = timeOf(columns[0], values[0]); err != nil {
 			return t, err
 		}
-		if t.isl, err = parseLength(columns[1], values[1]); err != nil {
-			return t, err
-		}
-		if t.osl, err = parseLength(columns[2], values[2]); err != nil {
-			return t, err
+		for i, length := range []*uint32{&t.isl, &t.osl} {
+			if *length, err = parseLength(columns[i+1], values[i+1]); err != nil {
+				return t, err
+			}
 		}
 		for _, name := range others {
 			b.skipped.Unused.note(name)
