@@ -111,7 +111,7 @@ func (f *finder) refused(ctx context.Context, base stream.TrialRequest, asked []
 func (f *finder) refusedIDs(ctx context.Context) error {
 	_, err := f.attempt(ctx, stream.TrialRequest{TokenIDs: true})
 	answer, answered := errors.AsType[*stream.Error](err)
-	fails := answered && (answer.HTTPStatus == http.StatusNotFound || answer.HTTPStatus == http.StatusInternalServerError)
+	fails := answered && slices.Contains([]int{http.StatusNotFound, http.StatusInternalServerError}, answer.HTTPStatus)
 	if !fails && !stream.Refused(err) {
 		return nil
 	}
