@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spate-load/spate/workload"
 )
@@ -42,8 +41,6 @@ type API struct {
 	KeyHeader string
 	// BearerBelow is a folder in an endpoint's path below which the key is a bearer token in any case. Empty: none.
 	BearerBelow string
-	// Signer returns what signs requests with the plan's api_key. Nil, or a nil result: the key is sent in a header.
-	Signer func(key string) Sign
 
 	// Model is the body's field for the model's name. Empty: none.
 	Model string
@@ -129,9 +126,6 @@ const FormBoundary = "spate-0d6c3f7a5b4e49f1"
 
 // DescribedBody reports whether a plan describes the whole body, of which it gives no single fields.
 func (a *API) DescribedBody() bool { return a.Template != "" || a.Form != nil }
-
-// Sign signs a request, which has this body, by headers that it adds. It may change the request's Host.
-type Sign func(r *http.Request, body []byte, now time.Time) error
 
 // Framing is how a stream is divided into events.
 type Framing uint8

@@ -54,9 +54,6 @@ func (c *Client) call(ctx context.Context, u *url.URL, body []byte, answer any) 
 	headers := c.headers.Clone()
 	headers.Set("Accept", "application/json")
 	q := c.callRequest(u, headers, body)
-	if err := c.signed(q, body); err != nil {
-		return c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_CONNECT, err)
-	}
 	_, data, err := c.fetch(ctx, q)
 	if err != nil {
 		return err

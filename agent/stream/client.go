@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/agent/stream/wire"
-	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/bodies"
 	"github.com/spate-load/spate/api/registry"
 	"github.com/spate-load/spate/measure"
@@ -30,7 +29,6 @@ type Client struct {
 	traced    bool   // requests get a traceparent
 	lines     []byte // the headers in HTTP/1.1's wire form
 	host      string
-	sign      api.Sign      // nil: requests are not signed
 	bodies    []bodies.Body // by variant of requests
 	countBody bodies.Body   // body of a request whose tokens are counted; it is not timed
 	model     string        // model name in bodies, after the plan's fields
@@ -70,10 +68,7 @@ func New(config Config) (*Client, error) {
 		}
 		c.endpoints = append(c.endpoints, u)
 	}
-	if d.Signer != nil {
-		c.sign = d.Signer(config.APIKey)
-	}
-	if c.headers, c.host, err = headersOf(config, d.API, c.endpoints[0], c.sign != nil); err != nil {
+	if c.headers, c.host, err = headersOf(config, d.API, c.endpoints[0]); err != nil {
 		return nil, err
 	}
 	c.lines, c.traced = wire.LinesOf(c.headers), measure.Traced(config.Headers)

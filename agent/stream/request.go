@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -10,7 +9,6 @@ import (
 	"net/url"
 	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -95,25 +93,7 @@ func (x *exchange) attempt(r Request) (*http.Response, error) {
 		Lines: c.lines,
 		Body:  x.payload, Length: len(r.Body), NewConn: x.o.Reconnected,
 	}
-	if err := c.signed(q, r.Body); err != nil {
-		return nil, err
-	}
 	return c.send(x.ctx, q, x)
-}
-
-// signed signs a request with a body, if the API and its key want that.
-func (c *Client) signed(q *wire.Outgoing, body []byte) error {
-	if c.sign == nil {
-		return nil
-	}
-	u := *q.URL // the signer may change it
-	r := &http.Request{Method: q.Method, URL: &u, Host: cmp.Or(q.Host, u.Host), Header: q.Headers.Clone(),
-		ContentLength: int64(q.Length)}
-	if err := c.sign(r, body, time.Now()); err != nil {
-		return fmt.Errorf("sign the request: %w", err)
-	}
-	q.Host, q.Headers, q.Lines = r.Host, r.Header, wire.LinesOf(r.Header)
-	return nil
 }
 
 // GotConn implements wire.User.
@@ -164,7 +144,7 @@ func endpointOf(base string, a *api.API, model string) (*url.URL, error) {
 
 // headersOf returns the headers of every request, and the Host header if the plan sets one. signed: requests carry a
 // signature instead of the key. endpoint is the first one.
-func headersOf(c Config, a *api.API, endpoint *url.URL, signed bool) (h http.Header, host string, err error) {
+func headersOf(c Config, a *api.API, endpoint *url.URL) (h http.Header, host string, err error) {
 	h = http.Header{
 		"Content-Type": {"application/json"},
 		"Accept":       {"text/event-stream"},
@@ -179,9 +159,7 @@ func headersOf(c Config, a *api.API, endpoint *url.URL, signed bool) (h http.Hea
 	for name, value := range a.Headers {
 		h.Set(name, value)
 	}
-	if !signed {
-		a.SetKey(h, c.APIKey, endpoint)
-	}
+	a.SetKey(h, c.APIKey, endpoint)
 	for name, value := range c.Headers {
 		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
 			return nil, "", fmt.Errorf("header %q: the name or value contains a character not allowed in headers", name)
