@@ -122,7 +122,6 @@ func TestEmptyListAllowsAll(t *testing.T) {
 	}
 }
 
-// Behind a proxy a name is looked up elsewhere, so a list of networks says nothing about it.
 // Names with several addresses are spread over them, unless they are this machine's or of another family.
 func TestNamesWithSeveralAddresses(t *testing.T) {
 	pool := names{"pool": {"10.0.0.1", "2001:db8::1", "10.0.0.2", "10.0.0.3"}, "one": {"10.0.0.1", "2001:db8::1"},
@@ -138,6 +137,7 @@ func TestNamesWithSeveralAddresses(t *testing.T) {
 	}
 }
 
+// Behind a proxy a name is looked up elsewhere, so a list of networks says nothing about it.
 func TestNamesBehindAProxy(t *testing.T) {
 	l, err := Parse([]string{"10.0.0.0/24", "a.example.com"})
 	if err != nil {

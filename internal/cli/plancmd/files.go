@@ -311,7 +311,7 @@ func (g *gatherer) tell(f plans.File, d *spatev1.Dataset, skipped *dataset.Skipp
 		fmt.Fprintf(g.notes, "; %s dropped as unusable: %s", words.Count(n, "row"), skipped)
 	}
 	if n := skipped.Excluded; n > 0 {
-		fmt.Fprintf(g.notes, "; %s dropped: not requests by the rules of the format", words.Count(n, "row"))
+		fmt.Fprintf(g.notes, "; %s left out: empty, failed, or without what a request needs", words.Count(n, "row"))
 	}
 	if n := skipped.Reordered; n > 0 {
 		fmt.Fprintf(g.notes, "; %s sorted by time", words.Count(n, "row"))
