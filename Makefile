@@ -222,6 +222,10 @@ proto-baseline: $(BIN)/buf .buf/buf/validate/validate.proto ## At a release: mak
 bench: $(BIN)/influxd ## Run all benchmarks.
 	go test -run '^$$' -bench . -benchmem -p 1 $(TESTFLAGS) ./...
 
+.PHONY: bench-all
+bench-all: build ## Run all scripts of bench/: a table of figures beside this machine's floors. ROUNDS=1 for a first look.
+	bench/all.sh $(ROUNDS)
+
 # Comparison with other load generators, on Linux: STREAMS, SHAPES (published has its own 1,000 streams), ROUNDS, TOOLS
 # (default: all that are installed), TIMEOUT of a run.
 STREAMS ?= 1 100 500 1000 4000

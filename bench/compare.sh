@@ -8,7 +8,7 @@ bin=$(cd "$(dirname "$0")/../bin" && pwd)
 pairs=${1:-10} slower=${2:-3}
 dir=$(mktemp -d)
 simulator=
-trap 'kill $simulator 2>/dev/null; wait; rm -rf "$dir"' EXIT
+trap 'kill $simulator 2>/dev/null || true; wait; rm -rf "$dir"' EXIT
 cd "$dir"
 cat >plan.yaml <<PLAN
 name: compare

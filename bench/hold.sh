@@ -52,7 +52,7 @@ stage = json.load(open(sys.argv[1]))["stages"][0]
 requests = stage["requests"]
 print(requests)
 print(stage["trust"]["verdict"], *(c["words"] for c in stage["trust"]["checks"] if c["verdict"] != "VALID"), sep="; ")
-sys.exit(requests["failed"] > 0 or requests["completed"] == 0)
+sys.exit(requests["failed"] > 0 or requests["completed"] == 0 or stage["trust"]["verdict"] == "INVALID")
 CHECK
 # Counts only samples with all streams open, not those while streams open and close.
 awk -v n=$((streams * agents)) '$3 >= n { kib[++k] = $5 }

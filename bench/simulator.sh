@@ -47,10 +47,13 @@ start_agent() {
 # agent_cpu: prints the CPU time that the agent has used so far, user and system, in us.
 agent_cpu() { awk -v hz="$(getconf CLK_TCK)" '{ print $14 * 1e6 / hz, $15 * 1e6 / hz }' "/proc/$agent/stat"; }
 
-# run_plan OUT [FLAGS...]: runs the plan on standard input with the agent. Keeps no rows, unless flags say so.
+# run_plan OUT [FLAGS...]: runs the plan on standard input with the agent. Keeps no rows, unless flags say so. A run that
+# is complete and INVALID, as on a machine with other work, is named, and its figures count.
 run_plan() {
-    taskset -c 1 "$bin/spate" run --coordinator "$control" --records none --no-progress --out "$dir/$1" "${@:2}" /dev/stdin >"$dir/$1.log" 2>&1 ||
-        { cat "$dir/$1.log" >&2; exit 1; }
+    taskset -c 1 "$bin/spate" run --coordinator "$control" --records none --no-progress --out "$dir/$1" "${@:2}" /dev/stdin >"$dir/$1.log" 2>&1 && return
+    local rc=$?
+    ((rc == 3)) && grep -q '"complete": true' "$dir/$1/results.json" || { cat "$dir/$1.log" >&2; exit 1; }
+    echo "INVALID: $(grep -m1 -A1 INVALID "$dir/$1.log" | xargs -0)" >&2
 }
 
 # median: prints the median of the numbers on standard input, one per line.
