@@ -154,20 +154,14 @@ type History struct {
 // Write writes the page.
 func (h History) Write(w io.Writer, f Frame) error {
 	var targets []string
-	var shown []*spatev1.HistoryLine
-	more := 0
 	for _, l := range h.Lines {
-		if !slices.Contains(targets, l.GetTarget()) {
-			targets = append(targets, l.GetTarget())
-		}
-		switch {
-		case h.Target != "" && l.GetTarget() != h.Target:
-		case len(shown) == maxCharts:
-			more++
-		default:
-			shown = append(shown, l)
-		}
+		targets = words.AppendOnce(targets, l.GetTarget())
 	}
+	shown := lists.Where(h.Lines, func(l *spatev1.HistoryLine) bool {
+		return h.Target == "" || l.GetTarget() == h.Target
+	})
+	more := max(0, len(shown)-maxCharts)
+	shown = shown[:len(shown)-more]
 	review, err := show.Review(shown, true)
 	if err != nil {
 		return err

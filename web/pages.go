@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/compare/runfiles"
 	"github.com/spate-load/spate/internal/lists"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report/page"
@@ -296,6 +299,7 @@ func (s *Server) produceRun(ctx context.Context, t *topic, id string, stage *uin
 		s.topics.fail(t, err)
 		return
 	}
+	page.Before = s.before(ctx, page.Summary)
 	ctx, cancel := context.WithCancel(ctx)
 	events, ended := s.follow(ctx, &spatev1.FollowRunRequest{RunId: id, Windows: true})
 	defer func() {
@@ -373,6 +377,26 @@ func (s *Server) produceEnd(ctx context.Context, t *topic, page Run, err error) 
 		}
 	}
 	s.draw(context.WithoutCancel(ctx), t, page, page.Parts, true)
+}
+
+// before returns what the last run of a run's plan carried: by the history, or of a local run by the results beside it.
+func (s *Server) before(ctx context.Context, run *spatev1.RunSummary) []*spatev1.HistoryLine {
+	if !s.local {
+		ask := &spatev1.ReadHistoryRequest{Plan: run.GetPlan(), Metric: carried, Limit: 1}
+		answer, _ := s.runs.ReadHistory(ctx, ask) // without one the page says less
+		return answer.GetLines()
+	}
+	dirs, _ := runfiles.Newest(filepath.Dir(s.dir(run.GetRunId())), 20)
+	for _, dir := range dirs {
+		r := resultIn(dir)
+		if r == nil || r.Run.ID == run.GetRunId() || *cmp.Or(r.Run.Plan, new("")) != run.GetPlan() {
+			continue
+		}
+		metric, _ := compare.MetricNamed(carried)
+		lines, _ := compare.History([]*compare.Run{{Result: r}}, metric, compare.Options{}) // of one run nothing fails
+		return lines
+	}
+	return nil
 }
 
 // look brings what the list of runs says of a run up to date. Its error is a status.

@@ -3,8 +3,11 @@ package web
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/aggregate/results"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/watch"
 )
@@ -384,5 +388,60 @@ func TestFaultOfAPage(t *testing.T) {
 	}
 	if topic.err == nil {
 		t.Error("the page does not say that it has ended")
+	}
+}
+
+// Behind the points of a sweep in progress stands the curve of the last run of its plan, in grey: of a coordinator by its
+// history, of a local run by the results beside its own.
+func TestCurveOfTheLastRun(t *testing.T) {
+	dir := t.TempDir()
+	stage := results.StageResult{Target: "t", Workload: "w", Load: results.Load{Words: "concurrency 4"},
+		OutputTokenThroughput: new(60.0)}
+	for _, name := range []string{"old", "live"} {
+		r := results.Result{Run: results.RunResult{ID: name, Plan: new("nightly"), BeginTime: new("2026-11-28T00:00:00Z")},
+			Stages: []results.StageResult{stage}}
+		content, err := json.Marshal(r)
+		if err == nil {
+			err = os.MkdirAll(filepath.Join(dir, name), 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name, results.File), content, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := New(Config{Local: true, Dir: func(id string) string { return filepath.Join(dir, id) }})
+	r := Run{Summary: &spatev1.RunSummary{RunId: "live", Plan: "nightly", State: spatev1.RunState_RUN_STATE_RUNNING},
+		State: watch.New()}
+	r.Before = s.before(t.Context(), r.Summary)
+	if len(r.Before) != 1 || r.Before[0].GetPoints()[0].GetRun() != "old" {
+		t.Fatalf("before: %v", r.Before)
+	}
+	start := func(index uint32) *spatev1.RunEvent {
+		return &spatev1.RunEvent{Event: &spatev1.RunEvent_StageStarted{StageStarted: &spatev1.StageStarted{
+			StageIndex: index, Target: "t", Workload: "w", Load: "concurrency 2"}}}
+	}
+	for _, e := range []*spatev1.RunEvent{
+		start(0),
+		{Event: &spatev1.RunEvent_StageProgress{StageProgress: &spatev1.StageProgress{OutputTokensPerSecond: new(50.0)}}},
+		{Event: &spatev1.RunEvent_StageEnded{StageEnded: &spatev1.StageEnded{Complete: true}}},
+		start(1),
+	} {
+		r.State.Take(0, e)
+	}
+	parts, err := r.Parts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := ""
+	for _, p := range parts {
+		text += string(p.HTML)
+	}
+	for _, want := range []string{"grey: the last run", "<title>concurrency 4: 60.0 tok/s</title>", `<path class="f axis"`,
+		"<title>concurrency 2: 50.0 tok/s</title>", `<path class="f s0"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
 	}
 }

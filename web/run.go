@@ -31,6 +31,8 @@ type Run struct {
 	// Files are the files of a run that has ended. Result is what results.json has, nil until the files have been made.
 	Files  []fileInfo
 	Result *results.Result
+	// Before has the throughput of the stages of the plan's last run.
+	Before []*spatev1.HistoryLine
 }
 
 // Over reports whether the run has ended.
@@ -63,6 +65,9 @@ func (r Run) Parts() ([]Part, error) {
 	if s != nil {
 		view["Stage"] = r.stageView(s, windows)
 		view["Progress"] = watch.RunText(r.State)
+		if !r.Over() {
+			view["Curve"] = r.curve(s)
+		}
 		view["Part"], view["PartKnown"] = r.State.Part()
 	}
 	stages := watch.Stages(r.State)
@@ -311,6 +316,43 @@ func notices(r *watch.Run) (list []noticeView) {
 		list = append(list, v)
 	}
 	return list
+}
+
+// carried is what the curve of a run shows.
+const carried = "output_token_throughput"
+
+// curve draws the throughput of the stages that have ended by their load, for the target and workload of a stage, over
+// that of the plan's last run in grey. There is none before two points are known, and none after the run's end, whose
+// report has it.
+func (r Run) curve(s *watch.Stage) []figure {
+	c := chart.Chart{Label: "Output tokens per second by load", Width: 420, Height: 170, Y: chart.Axis{Zero: true},
+		X: chart.Axis{Label: "load"}, Description: "The numbers are in the table of stages."}
+	var now []*spatev1.HistoryLine
+	for _, e := range r.State.All() {
+		if e.Ended != nil && e.Progress != nil && e.Progress.OutputTokensPerSecond != nil {
+			now = append(now, &spatev1.HistoryLine{Target: e.Started.GetTarget(), Workload: e.Started.GetWorkload(),
+				Load: e.Started.GetLoad(), Points: []*spatev1.HistoryPoint{{Value: e.Progress.GetOutputTokensPerSecond()}}})
+		}
+	}
+	known := 0
+	for side, stages := range [][]*spatev1.HistoryLine{r.Before, now} {
+		var line []chart.Point
+		for _, l := range stages {
+			p := chart.Point{Y: l.GetPoints()[0].GetValue()}
+			_, err := fmt.Sscanf(strings.TrimPrefix(l.GetLoad(), "concurrency "), "%g", &p.X)
+			if err == nil && l.GetTarget() == s.Started.GetTarget() && l.GetWorkload() == s.Started.GetWorkload() {
+				p.Title = fmt.Sprintf("%s: %s tok/s", watch.Clean(l.GetLoad()), watch.Rate(p.Y))
+				line = append(line, p)
+			}
+		}
+		slices.SortStableFunc(line, func(a, b chart.Point) int { return cmp.Compare(a.X, b.X) })
+		known += len(line)
+		c.Series = append(c.Series, chart.Series{Style: chart.Style{Past: side == 0}, Lines: [][]chart.Point{line}})
+	}
+	if known < 2 {
+		return nil
+	}
+	return []figure{{"Output by load", "tok/s; grey: the last run of the plan", c.SVG()}}
 }
 
 // shown is how many windows charts show: the last ones.

@@ -19,8 +19,8 @@ type Style struct {
 	Of int
 	// Dashed draws the line dashed.
 	Dashed bool
-	// Failures gives the series the colour of failures.
-	Failures bool
+	// Failures gives the series the colour of failures, Past the grey of what was measured before.
+	Failures, Past bool
 }
 
 // colours is how many colours the style sheet has for names (s0, s1, ...) and for an ordered scale (q0, q1, ...).
@@ -65,6 +65,9 @@ func (g glyph) draw(to *canvas, i ink, at place, r float64) {
 func (s Style) ink() ink {
 	if s.Failures {
 		return "event"
+	}
+	if s.Past {
+		return "axis"
 	}
 	if s.Of > 0 {
 		return ink("q" + strconv.Itoa((s.Number*(colours-1)+(s.Of-1)/2)/max(s.Of-1, 1)))
