@@ -70,6 +70,7 @@ import (
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/coordinator/storage"
 	"github.com/spate-load/spate/internal/files"
+	"github.com/spate-load/spate/internal/lists"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/store"
 )
@@ -347,8 +348,6 @@ func (c *Coordinator) Stats() Stats {
 	defer c.mu.Unlock()
 	s.Agents = c.fleet.Health(c.work)
 	s.Waiting, s.Cordoned = len(c.queue.waiting), len(c.fleet.Cordons.All())
-	for _, r := range c.queue.active {
-		s.Runs = append(s.Runs, r.id)
-	}
+	s.Runs = lists.Each(c.queue.active, func(r *run) string { return r.id })
 	return s
 }

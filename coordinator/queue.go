@@ -15,6 +15,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -203,9 +204,7 @@ func (q *queue) unended(id string) bool {
 func (q *queue) summaries() (all []*spatev1.RunSummary) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, r := range q.active {
-		all = append(all, r.summary())
-	}
+	all = lists.Each(q.active, (*run).summary)
 	for i, r := range q.waiting {
 		s := r.summary()
 		s.Place, s.WaitsFor, s.WaitsBecause = uint32(i+1), slices.Clone(r.wait.For), q.why(r)

@@ -56,11 +56,8 @@ func sideBySide(
 		return table.Section{}, nil
 	}
 	t, err := of(r, "")
-	if err != nil {
+	if err != nil || len(t.Rows) == 0 {
 		return table.Section{}, err
-	}
-	if len(t.Rows) == 0 {
-		return table.Section{}, nil
 	}
 	return table.NewSection(title, t.Blocks()...), nil
 }

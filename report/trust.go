@@ -29,14 +29,11 @@ func mark(s results.StageResult, name string) string {
 // doubts returns the reasons for a stage's verdict that are not in noted, the invalid ones first.
 func doubts(s results.StageResult) (notes []string) {
 	for _, verdict := range []trust.Verdict{trust.Invalid, trust.Suspect} {
-		var words []string
-		for _, c := range s.Trust.Checks {
-			if c.Verdict == verdict && !slices.Contains(noted, c.Name) {
-				words = append(words, c.Words)
-			}
-		}
-		if len(words) > 0 {
-			notes = append(notes, string(verdict)+": "+strings.Join(words, ", "))
+		failed := lists.Where(s.Trust.Checks, func(c trust.Check) bool {
+			return c.Verdict == verdict && !slices.Contains(noted, c.Name)
+		})
+		if len(failed) > 0 {
+			notes = append(notes, string(verdict)+": "+strings.Join(trust.Trust{Checks: failed}.Reasons(), ", "))
 		}
 	}
 	return notes

@@ -208,11 +208,7 @@ func (r *GPUResult) addDevices(all map[deviceID]*device) {
 func together(parts []*device) GPU {
 	whole := parts[0]
 	g := GPU{Host: whole.host, Number: whole.number, UUID: whole.uuid, Model: whole.model}
-	for _, p := range parts {
-		if p.instance != "" {
-			g.Instances++
-		}
-	}
+	g.Instances = len(lists.Where(parts, func(p *device) bool { return p.instance != "" }))
 	of := func(q string) serverSeries {
 		for _, p := range parts {
 			if len(p.series[q].samples) > 0 {

@@ -15,14 +15,13 @@ import (
 
 // several returns what people read of several runs beside each other.
 func several(c *compare.Comparison) table.Section {
-	text := func(line string) table.Block { return table.Block{Text: words.Printable(line)} }
-	blocks := lists.Each(headline.Best(c).Lines(), text)
+	blocks := lists.Each(headline.Best(c).Lines(), said)
 	for title, part := range sideBySide(c).Parts() {
 		blocks = append(blocks, table.Block{Heading: title}, table.Block{Table: part})
 	}
 	blocks = append(blocks, table.Text("Values are medians over repeats, changes are those of the means. %s In brackets the "+
 		"95 %% interval, where there is room.", legend(c)))
-	blocks = append(append(blocks, lists.Each(c.Rows, text)...), table.Notes(notes(c))...)
+	blocks = append(append(blocks, lists.Each(c.Rows, said)...), table.Notes(notes(c))...)
 	return table.NewSection(words.Printable("Runs against "+c.Baseline), blocks...)
 }
 

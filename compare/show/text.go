@@ -25,9 +25,7 @@ func sections(c *compare.Comparison, all bool) (sections []table.Section) {
 		a := &c.Sides[i]
 		var blocks []table.Block
 		say := func(lines ...string) {
-			for _, line := range lines {
-				blocks = append(blocks, table.Block{Text: words.Printable(line)})
-			}
+			blocks = append(blocks, lists.Each(lines, said)...)
 		}
 		show := func(title string, t *table.Table, notes []string) {
 			if len(t.Rows) > 0 {
@@ -54,6 +52,9 @@ func sections(c *compare.Comparison, all bool) (sections []table.Section) {
 	}
 	return sections
 }
+
+// said is a line of what people read.
+func said(line string) table.Block { return table.Block{Text: words.Printable(line)} }
 
 func stageMarks(s *compare.Stage) []string   { return s.Marks }
 func answerMarks(a *compare.Answer) []string { return a.Marks }

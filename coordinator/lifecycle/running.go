@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/internal/lists"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -184,11 +185,8 @@ func (r *Run) progress(at clock.Instant) {
 	p := &spatev1.StageProgress{
 		StageIndex: s.ref.GetStageIndex(), Elapsed: durationpb.New(at.Sub(s.start)),
 	}
-	for _, assignment := range s.assignments {
-		if !assignment.done() {
-			p.InFlight += assignment.agent.inFlight
-		}
-	}
+	working := lists.Where(s.assignments, func(a *assignment) bool { return !a.done() })
+	p.InFlight = lists.Sum(working, func(a *assignment) uint32 { return a.agent.inFlight })
 	r.do(Progress{Time: r.wallTime(at), State: p})
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/series"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -198,9 +199,7 @@ func windowEvent(
 			w.Regions = append(w.Regions, partOf(p))
 		}
 	}
-	for _, p := range view.Agents {
-		w.Agents = append(w.Agents, partOf(p))
-	}
+	w.Agents = lists.Each(view.Agents, partOf)
 	judged := results.JudgeToDate(toDate, rec)
 	w.Verdict = string(judged.Verdict)
 	for _, c := range judged.Checks {

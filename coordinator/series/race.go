@@ -327,9 +327,7 @@ func (s *race) found(best *rival, rivals []*rival) []string {
 // record returns a target for the ledger, against another.
 func (s *race) record(r, other *rival) *spatev1.Rival {
 	v := &spatev1.Rival{Target: r.name, Dropped: r.out}
-	for _, p := range r.probes {
-		v.Stages = append(v.Stages, p.stage)
-	}
+	v.Stages = lists.Each(r.probes, func(p probe) uint32 { return p.stage })
 	if d, spread := s.versus(r, other); spread.Freedom > 0 {
 		d, margin := d*s.sign, spread.Margin(confidence)
 		v.Change, v.Low, v.High = new(math.Expm1(d)), new(math.Expm1(d-margin)), new(math.Expm1(d+margin))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -214,12 +215,9 @@ func outcomeWords(counts map[compare.Outcome]int) string {
 		return string(compare.Untested)
 	}
 	outcomes := []compare.Outcome{compare.Better, compare.Worse, compare.Same, compare.Unclear, compare.Untested}
-	for _, o := range outcomes {
-		if counts[o] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", counts[o], o))
-		}
-	}
-	return strings.Join(parts, ", ")
+	some := lists.Where(outcomes, func(o compare.Outcome) bool { return counts[o] > 0 })
+	count := func(o compare.Outcome) string { return fmt.Sprintf("%d %s", counts[o], o) }
+	return strings.Join(append(parts, lists.Each(some, count)...), ", ")
 }
 
 // doubts says what of a side was not compared, why most others are not tested or unclear, and what a reader must know

@@ -49,22 +49,16 @@ func (c *curve) felt() *point {
 // room.
 func (w *writer) value(c *curve, m measure, alone bool) (p *point, value *float64) {
 	name := cmp.Or(m.of, c.metric())
-	if p = m.at(c); p == nil || m.of == c.metric() || m.alone && !alone || p.Mark(name) == results.OfFew {
+	if p = m.at(c); p == nil || m.of == c.metric() || m.alone && !alone || p.Mark(name) == results.OfFew ||
+		m.name == wholeAnswer && p.TTFT != nil && !alone {
 		return nil, nil
 	}
-	if value = p.Number(name); value == nil {
-		return nil, nil
-	}
-	v := *value
+	v := *cmp.Or(p.Number(name), new(math.NaN()))
 	switch m.name {
 	case perGPU:
 		v /= w.gpus(c.target)
 	case perUser:
 		v = 1000 / v
-	case wholeAnswer:
-		if p.TTFT != nil && !alone {
-			return nil, nil
-		}
 	}
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil, nil

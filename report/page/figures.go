@@ -104,11 +104,8 @@ var quantiles = []struct {
 }{{"p99", "p99", true}, {"median", "p50", false}}
 
 // rows returns those of all groups.
-func (w *workload) rows() (all []Row) {
-	for _, g := range w.Groups {
-		all = append(all, g.Rows...)
-	}
-	return all
+func (w *workload) rows() []Row {
+	return slices.Concat(lists.Each(w.Groups, func(g Group) []Row { return g.Rows })...)
 }
 
 // draw draws the charts of a workload. Latency by load needs several loads.

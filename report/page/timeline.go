@@ -66,10 +66,8 @@ func (r *Recording) values(s *results.Second) []float64 {
 	if w := r.waits[s.Window]; w.count > 0 {
 		values[2], values[3] = float64(w.sum)/float64(w.count)/nanosPerMs, float64(w.longest)/nanosPerMs
 	}
-	for _, v := range s.Load {
-		values = append(values, *cmp.Or(v, new(-1.0)))
-	}
-	return append(values, float64(s.Failed), float64(s.Agents))
+	load := lists.Each(s.Load[:], func(v *float64) float64 { return *cmp.Or(v, new(-1.0)) })
+	return append(append(values, load...), float64(s.Failed), float64(s.Agents))
 }
 
 // end returns when the last second of a stage ended, in seconds since the start of the run. 0: there was none.

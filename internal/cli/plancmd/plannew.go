@@ -11,6 +11,7 @@ import (
 
 	"github.com/spate-load/spate/api/registry"
 	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/draft"
 )
@@ -106,11 +107,8 @@ func draftMistakes(d draft.Answers) error {
 	if _, err = plans.Load("plan", text, plans.Options{}); !errors.As(err, &mistakes) {
 		return err
 	}
-	var errs []error
-	for _, m := range mistakes {
-		errs = append(errs, errors.New(flagOf(m.Field)+m.Message))
-	}
-	return errors.Join(errs...)
+	say := func(m plans.Mistake) error { return errors.New(flagOf(m.Field) + m.Message) }
+	return errors.Join(lists.Each(mistakes, say)...)
 }
 
 // flagOf returns the flags that a field of the plan comes from, for the start of a message.

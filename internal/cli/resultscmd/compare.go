@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ import (
 	"github.com/spate-load/spate/compare/show"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 )
 
@@ -108,10 +110,7 @@ func (f *flags) sides(ctx context.Context, args []string) ([]compare.Side, error
 	if f.By == "run" {
 		return sides, nil
 	}
-	var all []*compare.Run
-	for _, s := range sides {
-		all = append(all, s.Runs...)
-	}
+	all := slices.Concat(lists.Each(sides, func(s compare.Side) []*compare.Run { return s.Runs })...)
 	targets := compare.ByTarget(all)
 	if len(targets) < 2 {
 		return nil, errors.New("--by target: there is only one target; give a run with two or more")

@@ -114,9 +114,7 @@ func (e *embedded) fits(plan *plans.Plan, on bool) error {
 	if len(regions) < 2 {
 		cure = append(cure, strings.Join(append(regions, strconv.Itoa(count)), "="))
 	} else {
-		for _, region := range regions {
-			cure = append(cure, region+"=1")
-		}
+		cure = lists.Each(regions, func(region string) string { return region + "=1" })
 	}
 	if count == e.total() && (len(regions) == 0 || slices.Equal(e.regions(), regions)) {
 		return nil

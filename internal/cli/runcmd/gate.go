@@ -15,6 +15,7 @@ import (
 	"github.com/spate-load/spate/compare/show"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/files"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/report/ci"
 	"github.com/spate-load/spate/report/headline"
@@ -121,9 +122,8 @@ func (b *baselineResult) forCI() *ci.Baseline {
 		}
 		base.Stages = append(base.Stages, of)
 	}
-	for _, l := range slices.Concat(b.comparison.Sides[0].Refused, b.comparison.Sides[0].Unmatched) {
-		base.NotCompared = append(base.NotCompared, l.Stage+": "+l.Why)
-	}
+	left := slices.Concat(b.comparison.Sides[0].Refused, b.comparison.Sides[0].Unmatched)
+	base.NotCompared = lists.Each(left, func(l compare.Left) string { return l.Stage + ": " + l.Why })
 	return base
 }
 
