@@ -391,8 +391,8 @@ func TestFaultOfAPage(t *testing.T) {
 	}
 }
 
-// Behind the points of a sweep in progress stands the curve of the last run of its plan, in grey: of a coordinator by its
-// history, of a local run by the results beside its own.
+// Behind the points of a sweep in progress stands the curve of the last run of its plan, in grey: of a coordinator by
+// its history, of a local run by the results beside its own.
 func TestCurveOfTheLastRun(t *testing.T) {
 	dir := t.TempDir()
 	stage := results.StageResult{Target: "t", Workload: "w", Load: results.Load{Words: "concurrency 4"},
@@ -424,7 +424,8 @@ func TestCurveOfTheLastRun(t *testing.T) {
 	}
 	for _, e := range []*spatev1.RunEvent{
 		start(0),
-		{Event: &spatev1.RunEvent_StageProgress{StageProgress: &spatev1.StageProgress{OutputTokensPerSecond: new(50.0)}}},
+		{Event: &spatev1.RunEvent_StageProgress{
+			StageProgress: &spatev1.StageProgress{OutputTokensPerSecond: new(50.0)}}},
 		{Event: &spatev1.RunEvent_StageEnded{StageEnded: &spatev1.StageEnded{Complete: true}}},
 		start(1),
 	} {

@@ -330,8 +330,9 @@ func (r Run) curve(s *watch.Stage) []figure {
 	var now []*spatev1.HistoryLine
 	for _, e := range r.State.All() {
 		if e.Ended != nil && e.Progress != nil && e.Progress.OutputTokensPerSecond != nil {
+			value := []*spatev1.HistoryPoint{{Value: e.Progress.GetOutputTokensPerSecond()}}
 			now = append(now, &spatev1.HistoryLine{Target: e.Started.GetTarget(), Workload: e.Started.GetWorkload(),
-				Load: e.Started.GetLoad(), Points: []*spatev1.HistoryPoint{{Value: e.Progress.GetOutputTokensPerSecond()}}})
+				Load: e.Started.GetLoad(), Points: value})
 		}
 	}
 	known := 0
