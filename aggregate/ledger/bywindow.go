@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"go.etcd.io/bbolt"
-	"google.golang.org/protobuf/proto"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -19,8 +18,7 @@ import (
 // ByWindow only has to merge the processes. fn may keep the snapshot and must not write to the ledger.
 func (l *Ledger) ByWindow(stage uint32, fn func(*spatev1.Snapshot) error) error {
 	err := l.viewSnapshots(func(store snapshotStore) error {
-		var err error
-		readers := readersOf(store, stage)
+		readers, err := readersOf(store, stage), error(nil)
 		for _, r := range readers {
 			err = errors.Join(err, r.next())
 		}
@@ -50,15 +48,14 @@ func readersOf(from snapshotStore, stage uint32) (readers []*reader) {
 	prefix := binary.BigEndian.AppendUint32(nil, stage)
 	c := from.places.Cursor()
 	for key, _ := c.Seek(prefix); bytes.HasPrefix(key, prefix) && len(key) > processAt; key, _ = c.Next() {
-		sequence := binary.BigEndian.Uint64(key[4:])
 		r := of[string(key[processAt:])]
 		if r == nil {
 			r = &reader{store: from, cursor: from.places.Cursor(), stage: prefix, process: string(key[processAt:]),
-				sequence: sequence}
+				sequence: binary.BigEndian.Uint64(key[4:])}
 			of[r.process] = r
 			readers = append(readers, r)
 		}
-		r.last = sequence
+		r.last = binary.BigEndian.Uint64(key[4:])
 	}
 	slices.SortFunc(readers, func(a, b *reader) int { return cmp.Compare(a.process, b.process) })
 	return readers
@@ -111,8 +108,7 @@ func (r *reader) next() error {
 			if err != nil {
 				return err
 			}
-			r.snapshot = &spatev1.Snapshot{}
-			return proto.Unmarshal(withoutRows(value), r.snapshot)
+			return decoded(withoutRows(value), func(s *spatev1.Snapshot) error { r.snapshot = s; return nil })
 		}
 		r.sequence = max(r.sequence+1, binary.BigEndian.Uint64(key[4:])) // of the next that there is
 	}
