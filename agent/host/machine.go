@@ -68,7 +68,7 @@ func firstLine(path string) string {
 // The rest of this file makes the garbage collector run less often than by Go's default, which is once for each
 // doubling of the heap. An agent's heap is small and its requests make garbage fast, so by default the collector would
 // run many times a second. On a busy core each collection delays what is due by milliseconds. The commands that run
-// agents, and coordinators, call the package once.
+// agents, coordinators, or read runs, call the package once.
 
 // minGarbage is the minimum amount of garbage before a collection: on one core that starts 10,000 requests a second,
 // that is a collection every five seconds or so. Each collection delays what is due by milliseconds. For a large heap
@@ -80,19 +80,17 @@ const minGarbage = 256 << 20
 // garbage of that percentage of it. CollectLess does nothing if GOGC is set in the environment. GOMEMLIMIT stays in
 // effect. Further calls do nothing.
 func CollectLess(percent int) {
-	if os.Getenv("GOGC") != "" || started {
+	if os.Getenv("GOGC") != "" || leastPercent > 0 {
 		return
 	}
-	started, leastPercent = true, percent
+	leastPercent = percent
 	set(live())
 	watch()
 }
 
-// started reports whether the pace is being set. It needs no lock: commands call CollectLess before anything else runs.
-var started bool
-
-// leastPercent is how much garbage a large heap may have, in percent of it.
-var leastPercent = 25
+// leastPercent is how much garbage a large heap may have, in percent of it. 0: the pace is not being set. It needs no
+// lock: commands call CollectLess before anything else runs.
+var leastPercent int
 
 // cycle becomes garbage as soon as it is made, so its finalizer runs after the next collection.
 type cycle struct {

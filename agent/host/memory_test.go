@@ -8,6 +8,8 @@ import (
 )
 
 func TestPercent(t *testing.T) {
+	defer func(before int) { leastPercent = before }(leastPercent)
+	leastPercent = 25
 	for live, want := range map[uint64]int{
 		0:         6400,
 		4 << 20:   6400,

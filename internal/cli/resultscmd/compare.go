@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spate-load/spate/agent/host"
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/compare/show"
 	"github.com/spate-load/spate/internal/cli/command"
@@ -43,6 +44,7 @@ func NewCompare() *cobra.Command {
 
 // run compares the runs and prints the comparison.
 func (f *flags) run(cmd *cobra.Command, args []string) error {
+	host.CollectLess(25) // a run is read piece by piece, and each soon is garbage
 	options, err := f.options()
 	if err != nil {
 		return command.BadInput(err)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spate-load/spate/agent/host"
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/compare/runfiles"
@@ -54,6 +55,7 @@ type reportFlags struct {
 
 // run checks the flags, makes the files and prints the tables.
 func (f *reportFlags) run(cmd *cobra.Command, args []string) error {
+	host.CollectLess(25) // a run is read piece by piece, and each soon is garbage
 	dir := runfiles.Named(args[0])
 	if err := f.Printed.check(); err != nil {
 		return err
