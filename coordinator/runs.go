@@ -343,7 +343,7 @@ func (s runService) ReportServer(
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
 	if r := s.c.queue.runs[id]; r != nil {
-		r.feed(func(m *lifecycle.Run, at clock.Instant) { m.ServerReported(at, q.GetStageIndex(), q.GetFailure()) })
+		r.feed(func(m *lifecycle.Run, at clock.Instant) { m.ServerReported(at, q) })
 	}
 	return &spatev1.ReportServerResponse{}, nil
 }

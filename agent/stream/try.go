@@ -311,10 +311,10 @@ func (c *Client) Ready(ctx context.Context, endpoint int, r *spatev1.Ready) erro
 // refusesKey reports whether a call failed for want of the right key, for which waiting does not help.
 func refusesKey(err error) bool { return statusOf(err) == http.StatusUnauthorized }
 
-// Post asks the first endpoint by POST, with no fields, at a path from its root. It blocks for at most 10 s.
-func (c *Client) Post(ctx context.Context, path string) error {
-	_, _, err := c.fetch(ctx, c.callRequest(c.at(0, path), c.headers.Clone(), []byte("{}")))
-	return err
+// Ask asks the first endpoint at a path from its root, by GET or, with a body, by POST. It blocks for at most 10 s.
+func (c *Client) Ask(ctx context.Context, path string, body []byte) (answer []byte, err error) {
+	_, answer, err = c.fetch(ctx, c.callRequest(c.at(0, path), c.headers.Clone(), body))
+	return answer, err
 }
 
 // answers returns an error if an endpoint answers a GET with another status.

@@ -186,9 +186,9 @@ func probeOf(p *spatev1.Probe) *Probe {
 
 // preparationsOf lists what agents found out about the target. Agents that found the same share one entry, at the place
 // of the first of them.
-func preparationsOf(agents []*spatev1.AssignedAgent) []Preparation {
+func preparationsOf(rec *spatev1.StageRecord) []Preparation {
 	out, found := []Preparation{}, []*spatev1.Preparation{}
-	for _, a := range agents {
+	for _, a := range rec.GetAgents() {
 		p := a.GetPreparation()
 		if p == nil {
 			continue
@@ -206,7 +206,8 @@ func preparationsOf(agents []*spatev1.AssignedAgent) []Preparation {
 			Agents: 1, Lengths: p.GetLengths(), TemplateTokens: p.TemplateTokens, ExactOutput: p.GetExactOutput(),
 			ExactOutputBy: unlessZero(p.GetExactOutputBy()), RunningUsage: p.GetRunningUsage(),
 			Requests:       requests,
-			MaxModelTokens: p.MaxModelTokens, Server: p.GetServer(), Notes: append([]string{}, p.GetNotes()...),
+			MaxModelTokens: p.MaxModelTokens, Server: p.GetServer(),
+			Notes: append(append([]string{}, p.GetNotes()...), rec.GetStage().GetServerNotes()...),
 		})
 	}
 	return out

@@ -56,7 +56,7 @@ func TestPreparations(t *testing.T) {
 		Lengths: "words", ExactOutput: true, ExactOutputBy: "tried", RunningUsage: true, Requests: 7, Server: "vllm",
 		MaxModelTokens: new(uint32(4096)),
 	}}
-	got := preparationsOf([]*spatev1.AssignedAgent{same(5), other, {}, same(6)})
+	got := preparationsOf(&spatev1.StageRecord{Agents: []*spatev1.AssignedAgent{same(5), other, {}, same(6)}})
 	want := []Preparation{
 		{Agents: 2, Lengths: "words", TemplateTokens: new(uint32(9)), Notes: []string{"n"}, Requests: 11},
 		{

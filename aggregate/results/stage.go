@@ -76,7 +76,7 @@ func (s sums) result(rec *spatev1.StageRecord) StageResult {
 		Answers: answersOf(s.Total.Counters), Canaries: canariesOf(s.Total.Counters, quietOf(rec.GetAgents())),
 		Sessions:     s.sessions(stage.GetWorkload()),
 		Dataset:      datasetOf(stage.GetDataset()),
-		Preparations: preparationsOf(rec.GetAgents()),
+		Preparations: preparationsOf(rec),
 
 		Errors:        s.Total.ErrorCounts(),
 		ErrorExamples: s.Total.ErrorExamples(),

@@ -50,12 +50,13 @@ func (r *Run) awaitServer(at clock.Instant) {
 
 // ServerReported handles what the client says of the server of a stage: that it is ready, or why it cannot be used. The
 // stages of its target are then skipped, or the run ends, as its plan says.
-func (r *Run) ServerReported(at clock.Instant, stage uint32, failure string) {
-	waits := r.phase == serving || r.phase == pausing
+func (r *Run) ServerReported(at clock.Instant, q *spatev1.ReportServerRequest) {
+	waits, stage, failure := r.phase == serving || r.phase == pausing, q.GetStageIndex(), q.GetFailure()
 	switch {
 	case waits && stage == r.begun && failure != "":
 		r.leaveOut(at, failure)
 	case r.phase == serving && stage == r.begun:
+		r.pending.ServerNotes = q.GetNotes()
 		r.pauseOrBegin(at)
 	case r.phase.inStage() && r.phase != closing && stage == r.stage.ref.GetStageIndex() && failure != "":
 		r.failAssignment(at, spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, failure)

@@ -98,7 +98,7 @@ func (o others) runTheRest(first uint32) (ran int) {
 				o.answer(e)
 			case lifecycle.Emit:
 				if w := e.Event.GetServerWanted(); w != nil {
-					o.run.ServerReported(o.s.at, w.GetStageIndex(), "")
+					o.run.ServerReported(o.s.at, &spatev1.ReportServerRequest{StageIndex: w.GetStageIndex()})
 				}
 			case lifecycle.CloseStage:
 				if index := e.Record.GetStage().GetIndex(); index != first+uint32(ran) {

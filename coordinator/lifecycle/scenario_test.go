@@ -330,7 +330,8 @@ func (s *scenario) waits(args []string, o map[string]string) {
 }
 
 func (s *scenario) served(args []string, _ map[string]string) {
-	s.run.ServerReported(s.at, uint32(s.number(args[0])), strings.Join(args[1:], " "))
+	s.run.ServerReported(s.at, &spatev1.ReportServerRequest{StageIndex: uint32(s.number(args[0])),
+		Failure: strings.Join(args[1:], " ")})
 }
 
 func (s *scenario) refused(args []string, _ map[string]string) {

@@ -70,7 +70,7 @@ func TestServers(t *testing.T) {
     server: {start: [sh, -c, "echo Killed; sleep 2 & SPATE simulate --model m --listen 127.0.0.1:{port} & wait %1; exit 3"]}
   - name: last
     model: MARK
-    server: {start: [sh, -c, "trap '' TERM; SPATE simulate --model MARK --listen 127.0.0.1:{port}"]}
+    server: {start: [sh, -c, "echo \"non-default args: {'max_num_seqs': 4}\"; trap '' TERM; SPATE simulate --model MARK --listen 127.0.0.1:{port}", sh, --max-num-seqs, "8"]}
 `)
 	plan = strings.Replace(plan, "requests: 20", "requests: 60", 1)
 	r := programs.RunPlan(t, plan, "--allow-commands")
@@ -81,6 +81,7 @@ func TestServers(t *testing.T) {
 		`starting the server of sim max_running:1 decode_step:5ms: .*"127\.0\.0\.1:\d+" "--max-running" "1" "--decode-step" "5ms"`,
 		`the server of target refuses: it ended before it was ready; its last lines: .*no-such-flag.*exit status 2`,
 		`the server of target elsewhere: http://127.0.0.1:\d+ .*was not ready within 1s: .*refused; its last lines: Serving http`,
+		`last: The command sets max_num_seqs to 8, the engine says 4\.`,
 		`the server of target dies: it ended .*; its last lines: Killed .*exit status 3`,
 	} {
 		if !regexp.MustCompile(want).MatchString(said) {
@@ -100,6 +101,10 @@ func TestServers(t *testing.T) {
 	resets, _ := os.ReadFile(mark + ".resets")
 	if n := strings.Count(string(resets), "\n"); n != 2 {
 		t.Errorf("%d resets, want one for each second stage: %q", n, resets)
+	}
+	notes := r.Results().Stages[len(r.Results().Stages)-1].Preparations[0].Notes
+	if !slices.Contains(notes, "Settings, as the engine says: max_num_seqs 4.") {
+		t.Errorf("the notes of its last stage are %q", notes)
 	}
 	if left := marked(mark); len(left) > 0 {
 		t.Errorf("servers are left: %q", left)

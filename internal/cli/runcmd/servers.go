@@ -18,6 +18,7 @@ import (
 
 	"github.com/spate-load/spate/agent/allow"
 	"github.com/spate-load/spate/agent/ready"
+	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/engine"
 	"github.com/spate-load/spate/internal/lists"
@@ -86,6 +87,7 @@ type servers struct {
 
 	engine *engine.Engine        // nil: none runs
 	now    *spatev1.ServerWanted // what it runs for
+	notes  []string              // what it says of its settings
 }
 
 // serve starts the servers of a plan until the run that f follows has ended. runDir is the run's directory.
@@ -156,7 +158,7 @@ func (s *servers) close() {
 
 // report tells the run that a server is ready, or what is wrong with it.
 func (s *servers) report(ctx context.Context, w *spatev1.ServerWanted, wrong error) {
-	request := &spatev1.ReportServerRequest{RunId: s.follower.id, StageIndex: w.GetStageIndex()}
+	request := &spatev1.ReportServerRequest{RunId: s.follower.id, StageIndex: w.GetStageIndex(), Notes: s.notes}
 	if wrong != nil {
 		request.Failure = wrong.Error()
 	}
@@ -227,8 +229,23 @@ func (s *servers) start(ctx context.Context, t *spatev1.Target) (err error) {
 	}(s.engine)
 	if _, err = ready.Await(ctx, client, t, func(string) {}); err == nil {
 		s.inform("the server of %s is ready after %s", t.GetName(), words.Span(time.Since(began).Seconds()))
+		s.account(ctx, client, t)
 	}
 	return err
+}
+
+// account asks the server that runs what it says of its settings, and shows what contradicts its command.
+func (s *servers) account(ctx context.Context, client *stream.Client, t *spatev1.Target) {
+	var answers [][]byte
+	for _, path := range []string{"/metrics", "/get_server_info", "/props"} { // of vLLM and SGLang, SGLang, llama.cpp
+		if answer, err := client.Ask(ctx, path, nil); err == nil {
+			answers = append(answers, answer)
+		}
+	}
+	s.notes = s.engine.Settings(t.GetServer().GetStart(), answers...)
+	for _, note := range s.notes[min(1, len(s.notes)):] {
+		s.inform("%s: %s", t.GetName(), note)
+	}
 }
 
 // guard returns what starts the guard of a target's server: here, or by ssh on its host, to which the program is copied
@@ -281,7 +298,8 @@ func (s *servers) reset(ctx context.Context, t *spatev1.Target) error {
 		return err
 	}
 	defer client.Close()
-	return client.Post(ctx, path)
+	_, err = client.Ask(ctx, path, []byte("{}"))
+	return err
 }
 
 // addressOf returns where a target's server serves: at its first endpoint, whatever the path of that.

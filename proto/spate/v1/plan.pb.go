@@ -5066,7 +5066,9 @@ type Stage struct {
 	// See Plan.canaries. Unset: none.
 	Canaries *Canaries `protobuf:"bytes,21,opt,name=canaries,proto3" json:"canaries,omitempty"`
 	// Number of the start of the target's server that the stage runs with, from 1. 0: the target has no server.
-	Block         uint32 `protobuf:"varint,22,opt,name=block,proto3" json:"block,omitempty"`
+	Block uint32 `protobuf:"varint,22,opt,name=block,proto3" json:"block,omitempty"`
+	// What the server says of its settings, for people, one sentence each.
+	ServerNotes   []string `protobuf:"bytes,23,rep,name=server_notes,json=serverNotes,proto3" json:"server_notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5225,6 +5227,13 @@ func (x *Stage) GetBlock() uint32 {
 		return x.Block
 	}
 	return 0
+}
+
+func (x *Stage) GetServerNotes() []string {
+	if x != nil {
+		return x.ServerNotes
+	}
+	return nil
 }
 
 // Dataset identifies the rows of a workload's file, in the format that agents read.
@@ -6327,7 +6336,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x06within\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x06within\x129\n" +
 	"\n" +
 	"confidence\x18\x04 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x11\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
-	"confidence\"\xab\x06\n" +
+	"confidence\"\xce\x06\n" +
 	"\x05Stage\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12(\n" +
 	"\x06target\x18\x02 \x01(\v2\x10.spate.v1.TargetR\x06target\x12.\n" +
@@ -6347,7 +6356,8 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x06agents\x18\x10 \x01(\v2\x17.spate.v1.AgentSelectorR\x06agents\x126\n" +
 	"\rpart_datasets\x18\x14 \x03(\v2\x11.spate.v1.DatasetR\fpartDatasets\x12.\n" +
 	"\bcanaries\x18\x15 \x01(\v2\x12.spate.v1.CanariesR\bcanaries\x12\x14\n" +
-	"\x05block\x18\x16 \x01(\rR\x05block\x1a:\n" +
+	"\x05block\x18\x16 \x01(\rR\x05block\x12!\n" +
+	"\fserver_notes\x18\x17 \x03(\tR\vserverNotes\x1a:\n" +
 	"\fRegionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xac\x01\n" +

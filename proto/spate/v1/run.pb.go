@@ -489,7 +489,9 @@ type ReportServerRequest struct {
 	// Index of the stage that the server is for.
 	StageIndex uint32 `protobuf:"varint,2,opt,name=stage_index,json=stageIndex,proto3" json:"stage_index,omitempty"`
 	// Why it cannot be used. Empty: it is ready.
-	Failure       string `protobuf:"bytes,3,opt,name=failure,proto3" json:"failure,omitempty"`
+	Failure string `protobuf:"bytes,3,opt,name=failure,proto3" json:"failure,omitempty"`
+	// What it says of its settings, for people, one sentence each.
+	Notes         []string `protobuf:"bytes,4,rep,name=notes,proto3" json:"notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -543,6 +545,13 @@ func (x *ReportServerRequest) GetFailure() string {
 		return x.Failure
 	}
 	return ""
+}
+
+func (x *ReportServerRequest) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
 }
 
 // ReportServerResponse says that the run has been told.
@@ -3668,12 +3677,13 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\v2\x11.spate.v1.DatasetR\x05value:\x028\x01\x1aN\n" +
 	"\rLexiconsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12'\n" +
-	"\x05value\x18\x02 \x01(\v2\x11.spate.v1.LexiconR\x05value:\x028\x01\"g\n" +
+	"\x05value\x18\x02 \x01(\v2\x11.spate.v1.LexiconR\x05value:\x028\x01\"}\n" +
 	"\x13ReportServerRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1f\n" +
 	"\vstage_index\x18\x02 \x01(\rR\n" +
 	"stageIndex\x12\x18\n" +
-	"\afailure\x18\x03 \x01(\tR\afailure\"\x16\n" +
+	"\afailure\x18\x03 \x01(\tR\afailure\x12\x14\n" +
+	"\x05notes\x18\x04 \x03(\tR\x05notes\"\x16\n" +
 	"\x14ReportServerResponse\"V\n" +
 	"\x12ReadHistoryRequest\x12\x12\n" +
 	"\x04plan\x18\x01 \x01(\tR\x04plan\x12\x16\n" +
