@@ -10,6 +10,7 @@
 package plans
 
 import (
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -47,12 +48,7 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.MaxBytes == 0 {
-		o.MaxBytes = 4 << 20
-	}
-	if o.MaxStages == 0 {
-		o.MaxStages = 10_000
-	}
+	o.MaxBytes, o.MaxStages = cmp.Or(o.MaxBytes, 4<<20), cmp.Or(o.MaxStages, 10_000)
 	return o
 }
 

@@ -33,10 +33,7 @@ func Agents(r *results.Result) *table.Table {
 	}
 	var rows [][]string
 	for _, a := range r.Run.Agents {
-		s := summaries[a.Name]
-		if s == nil {
-			s = &agentSummary{} // no stage began
-		}
+		s := cmp.Or(summaries[a.Name], &agentSummary{}) // no stage began
 		rows = append(rows, texts(a.Name, cmp.Or(a.Region, unknown), cmp.Or(a.Host, unknown),
 			cmp.Or(a.Version, unknown), s.stages, s.completed, s.failed,
 			startWords(s.startError, s.uncertainty), strings.Join(s.notes, "; ")))

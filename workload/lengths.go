@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -135,10 +136,8 @@ type normal struct {
 //
 // solved: sigma^2 = ln(1 + s^2/m^2), mu = ln m - sigma^2/2.
 func newNormal(d *spatev1.NormalLengths, log bool) (shape, error) {
-	n := normal{mean: d.GetMean(), sigma: d.GetStddev(), log: log, min: max(d.GetMin(), 1), max: d.GetMax()}
-	if n.max == 0 {
-		n.max = maxTokens
-	}
+	n := normal{mean: d.GetMean(), sigma: d.GetStddev(), log: log, min: max(d.GetMin(), 1),
+		max: cmp.Or(d.GetMax(), maxTokens)}
 	if n.min > n.max {
 		return nil, fmt.Errorf("min %d is greater than max %d: swap them", n.min, n.max)
 	}

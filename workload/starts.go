@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"sync"
@@ -51,12 +52,10 @@ const longestWalk = 1 << 24
 // newPrefixes returns the prefixes of prompts whose lengths lie between shortest and longest.
 func newPrefixes(p *spatev1.Prefix, seed uint64, prompt func(uint64) uint64, shortest, longest uint64) *prefixes {
 	x := &prefixes{
-		length: uint64(p.GetLength()), groups: uint64(max(p.GetGroups(), 1)), share: p.GetShare(), prompt: prompt,
+		length: uint64(p.GetLength()), groups: uint64(max(p.GetGroups(), 1)), prompt: prompt,
+		share:   cmp.Or(p.GetShare(), 1),
 		carried: draw.New(seed, "prefix", "carried"), drawn: draw.New(seed, "prefix", "group"),
 		content: draw.New(seed, "prefix", "content"),
-	}
-	if x.share == 0 {
-		x.share = 1
 	}
 	x.carriers = make([]atomic.Pointer[carrier], x.groups)
 	x.full, x.missing = min(x.length, longest), x.groups

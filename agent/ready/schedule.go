@@ -2,6 +2,7 @@ package ready
 
 import (
 	"fmt"
+	"slices"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/schedule"
@@ -101,12 +102,9 @@ func (s *Stage) times() (schedule.Times, error) {
 // varies reports whether a load's phases change its rate.
 func varies(load *spatev1.LoadPoint) bool {
 	phases := load.GetPhases()
-	for _, p := range phases {
-		if p.GetFrom() != phases[0].GetFrom() || p.To != nil && p.GetTo() != p.GetFrom() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(phases, func(p *spatev1.Phase) bool {
+		return p.GetFrom() != phases[0].GetFrom() || p.To != nil && p.GetTo() != p.GetFrom()
+	})
 }
 
 // Revise changes a stage that has no load yet, or whose load has locked revising.

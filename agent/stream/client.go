@@ -112,10 +112,8 @@ func (c *Client) writeBodies(config Config) (err error) {
 // It must not be called while there is load.
 func (c *Client) LeaveOut(names []string) error {
 	config := c.config
-	config.Body = maps.Clone(config.Body)
-	if config.Body == nil {
-		config.Body = map[string]any{}
-	}
+	config.Body = map[string]any{}
+	maps.Copy(config.Body, c.config.Body)
 	for _, name := range names {
 		config.Body[name] = nil
 	}

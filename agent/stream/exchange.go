@@ -2,6 +2,7 @@ package stream
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -337,12 +338,8 @@ func (x *exchange) complete(at clock.Instant) {
 	x.o.End = at
 	x.decide()
 	if x.o.TokenFrames == 0 {
-		reason := x.o.FinishReason
-		if reason == "" {
-			reason = "none"
-		}
 		x.setError(spatev1.ErrorClass_ERROR_CLASS_EMPTY_OUTPUT, "the stream ended without a token; finish reason: "+
-			reason)
+			cmp.Or(x.o.FinishReason, "none"))
 	}
 }
 

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -397,9 +398,7 @@ func (x *exchange) countClosing() {
 	o.Frames[x.closing-1] |= frameToken
 	o.TokenFrames++
 	o.LastToken = x.closingRead.At
-	if o.FirstToken == 0 {
-		o.FirstToken = o.LastToken
-	}
+	o.FirstToken = cmp.Or(o.FirstToken, o.LastToken)
 	x.countRead(x.closingRead)
 	if x.onToken != nil {
 		x.onToken(x.closingRead.At, TokensUnknown)
@@ -428,9 +427,7 @@ func (x *exchange) setTokenTimes() {
 	for _, f := range o.Frames {
 		if f.Token() {
 			o.LastToken = f.At()
-			if o.FirstToken == 0 {
-				o.FirstToken = o.LastToken
-			}
+			o.FirstToken = cmp.Or(o.FirstToken, o.LastToken)
 		}
 	}
 }

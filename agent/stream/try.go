@@ -124,10 +124,8 @@ func eventsIn(data []byte, f api.Framing) (all [][]byte) {
 
 // TrialBody returns the body of a trial request.
 func (c *Client) TrialBody(a TrialRequest) ([]byte, error) {
-	fields := maps.Clone(c.config.Body)
-	if fields == nil {
-		fields = make(map[string]any)
-	}
+	fields := map[string]any{}
+	maps.Copy(fields, c.config.Body)
 	maps.Copy(fields, a.With)
 	t := c.dialect
 	for _, own := range [][]string{

@@ -3,6 +3,7 @@ package merge
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -167,12 +168,9 @@ type part struct {
 
 // full reports whether a metric has so many values that the next snapshot's might not fit into a histogram.
 func (t *Tally) full() bool {
-	for _, values := range t.Values {
-		if values != nil && values.Count() > 1<<43 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.Values[:], func(values *histogram.Histogram) bool {
+		return values != nil && values.Count() > 1<<43
+	})
 }
 
 // decode checks and returns the distributions of one series.

@@ -2,6 +2,7 @@ package sink
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/lists"
 )
 
 // zeroThreshold is up to which value a native histogram counts a value as 0. It is Prometheus' smallest.
@@ -36,19 +38,13 @@ func familiesOf(rows []Row) []*dto.MetricFamily {
 	for i := range rows {
 		all.addRow(&rows[i])
 	}
-	sorted := make([]*dto.MetricFamily, 0, len(all))
-	for _, f := range all {
-		sorted = append(sorted, f)
-	}
-	slices.SortFunc(sorted, func(a, b *dto.MetricFamily) int { return cmp.Compare(a.GetName(), b.GetName()) })
-	return sorted
+	return slices.SortedFunc(maps.Values(all), func(a, b *dto.MetricFamily) int {
+		return cmp.Compare(a.GetName(), b.GetName())
+	})
 }
 
 func (all families) addRow(row *Row) {
-	labels := make([]*dto.LabelPair, 0, len(row.Tags)+1)
-	for _, tag := range row.Tags {
-		labels = append(labels, pair(tag))
-	}
+	labels := lists.Each(row.Tags, pair)
 	for i := range row.Fields {
 		field := &row.Fields[i]
 		name := NameOf(row.Measurement, field)

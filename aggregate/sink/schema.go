@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -90,11 +91,7 @@ func (p EventPoint) Rows() []Row {
 	}
 	row.tag("target", scope.Target)
 	row.tag("workload", scope.Workload)
-	text := p.Text
-	if text == "" {
-		text = string(p.Kind)
-	}
-	row.text("text", text)
+	row.text("text", cmp.Or(p.Text, string(p.Kind)))
 	return []Row{row}
 }
 

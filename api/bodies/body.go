@@ -211,10 +211,8 @@ func (t *Dialect) requestExact(options, given map[string]any) {
 // CountFields returns the plan's fields for a request that counts the prompt's tokens: one output token, in one piece
 // if the API can. It keeps the fields that can change the prompt.
 func (t *Dialect) CountFields(fields map[string]any) map[string]any {
-	body := maps.Clone(fields)
-	if body == nil {
-		body = make(map[string]any)
-	}
+	body := map[string]any{}
+	maps.Copy(body, fields)
 	options := body
 	if t.Options != "" {
 		options = maps.Clone(t.optionsOf(fields))

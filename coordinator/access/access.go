@@ -8,6 +8,7 @@ package access
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
@@ -204,11 +205,8 @@ func (p *Policy) MayEnd(c Caller, submitter string) error {
 	if role == Operator || role == Runner && c.String() == submitter {
 		return nil
 	}
-	if submitter == "" {
-		submitter = "somebody whose name is not known"
-	}
 	return fmt.Errorf("%s is a %s, and the run is of %s: only they or an operator may stop or remove it", callerWords(c),
-		role, submitter)
+		role, cmp.Or(submitter, "somebody whose name is not known"))
 }
 
 // MayOperate returns an error if a caller may not change agents.

@@ -10,12 +10,14 @@
 package allotment
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spate-load/spate/internal/lists"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -156,18 +158,13 @@ func (t *table) fitting(w Run) (free, had []int, others []string) {
 		if a.Barred || Unfit(a.Info, w.First) != "" {
 			continue
 		}
-		other := a.Run
-		if other == "" {
-			other = t.reserved[i]
-		}
+		other := cmp.Or(a.Run, t.reserved[i])
 		if other == "" {
 			free = append(free, i)
 			continue
 		}
 		had = append(had, i)
-		if !slices.Contains(others, other) {
-			others = append(others, other)
-		}
+		others = words.AppendOnce(others, other)
 	}
 	return free, had, t.runningFirst(others)
 }

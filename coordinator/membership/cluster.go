@@ -7,6 +7,7 @@
 package membership
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -270,12 +271,8 @@ func listen(ctx context.Context, mc *memberlist.Config) (memberlist.NodeAwareTra
 			"this machine's?): %w",
 			mc.BindAddr, mc.BindPort, err)
 	}
-	if mc.BindPort == 0 {
-		mc.BindPort = nt.GetAutoBindPort()
-	}
-	if mc.AdvertisePort == 0 {
-		mc.AdvertisePort = mc.BindPort
-	}
+	mc.BindPort = cmp.Or(mc.BindPort, nt.GetAutoBindPort())
+	mc.AdvertisePort = cmp.Or(mc.AdvertisePort, mc.BindPort)
 	return &transport{NetTransport: nt, ctx: ctx}, nil
 }
 

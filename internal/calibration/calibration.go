@@ -22,6 +22,7 @@ import (
 	"github.com/spate-load/spate/agent"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/local"
 	"github.com/spate-load/spate/internal/reason"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -94,13 +95,8 @@ func Measure(ctx context.Context, config Config) (streams, starts []Row, err err
 	}
 	defer cluster.Close()
 	c.runs = spatev1.NewRunServiceClient(cluster.Conn())
-	var loads, rates []Load
-	for _, n := range c.Streams {
-		loads = append(loads, Load{Streams: n})
-	}
-	for _, n := range c.Starts {
-		rates = append(rates, Load{Starts: n})
-	}
+	loads := lists.Each(c.Streams, func(n int) Load { return Load{Streams: n} })
+	rates := lists.Each(c.Starts, func(n float64) Load { return Load{Starts: n} })
 	if streams, err = c.ladder(ctx, loads); err == nil {
 		starts, err = c.ladder(ctx, rates)
 	}

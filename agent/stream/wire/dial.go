@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -177,9 +178,7 @@ func (d *dialer) handshake(ctx context.Context, s *socket.Socket, addr string) (
 	if err != nil {
 		return nil, err
 	}
-	if config.ServerName == "" {
-		config.ServerName = host
-	}
+	config.ServerName = cmp.Or(config.ServerName, host)
 	t := tls.Client(s, config)
 	if err = t.HandshakeContext(ctx); refusedProtocol(err) {
 		err = errOnlyHTTP2

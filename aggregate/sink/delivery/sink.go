@@ -8,6 +8,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,9 +64,7 @@ var _ sink.Sink = (*Sink)(nil)
 // Open returns a sink that writes to databases, and starts a goroutine for each. The caller must call Close, and closes
 // the databases after that. If an earlier process of the run did not deliver everything, Close does.
 func Open(config Config, databases ...Database) (*Sink, error) {
-	if config.QueueBytes == 0 {
-		config.QueueBytes = DefaultQueueBytes
-	}
+	config.QueueBytes = cmp.Or(config.QueueBytes, DefaultQueueBytes)
 	s := &Sink{closing: make(chan struct{})}
 	for _, db := range databases {
 		resumed, err := mark(config.RunDir, db.Kind())

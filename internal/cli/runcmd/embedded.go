@@ -23,6 +23,16 @@ type regionAgents struct {
 	count  int
 }
 
+// with returns the numbers with one agent more in a region.
+func (e embedded) with(region string) embedded {
+	i := slices.IndexFunc(e, func(r regionAgents) bool { return r.region == region })
+	if i < 0 {
+		i, e = len(e), append(e, regionAgents{region: region})
+	}
+	e[i].count++
+	return e
+}
+
 // defaultAgents returns the default number of agents of a run.
 func defaultAgents() embedded { return embedded{{count: 2}} }
 
@@ -91,11 +101,7 @@ func (e *embedded) names() []embeddedName {
 	var names []embeddedName
 	for _, r := range *e {
 		for i := range r.count {
-			name := r.region
-			if name == "" {
-				name = "embedded"
-			}
-			names = append(names, embeddedName{fmt.Sprintf("%s-%d", name, i+1), r.region})
+			names = append(names, embeddedName{fmt.Sprintf("%s-%d", cmp.Or(r.region, "embedded"), i+1), r.region})
 		}
 	}
 	return names
@@ -110,11 +116,10 @@ func (e *embedded) fits(plan *plans.Plan, on bool) error {
 			regions = []string{region}
 		}
 	}
-	count, cure := cmp.Or(int(asked.GetCount()), e.total()), []string(nil)
+	count := cmp.Or(int(asked.GetCount()), e.total())
+	cure := lists.Each(regions, func(region string) string { return region + "=1" })
 	if len(regions) < 2 {
-		cure = append(cure, strings.Join(append(regions, strconv.Itoa(count)), "="))
-	} else {
-		cure = lists.Each(regions, func(region string) string { return region + "=1" })
+		cure = []string{strings.Join(append(regions, strconv.Itoa(count)), "=")}
 	}
 	if count == e.total() && (len(regions) == 0 || slices.Equal(e.regions(), regions)) {
 		return nil

@@ -108,11 +108,7 @@ var unusableInName = strings.NewReplacer(".", "-", ":", "-", "[", "", "]", "", "
 // byRegion returns how many agents each region has.
 func byRegion(hosts []*remoteHost) (all embedded) {
 	for _, h := range hosts {
-		at := slices.IndexFunc(all, func(r regionAgents) bool { return r.region == h.region })
-		if at < 0 {
-			at, all = len(all), append(all, regionAgents{region: h.region})
-		}
-		all[at].count++
+		all = all.with(h.region)
 	}
 	return all
 }

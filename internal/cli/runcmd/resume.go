@@ -96,11 +96,7 @@ func elsewhere(had []*spatev1.AgentInfo) string {
 func agentsOf(had []*spatev1.AgentInfo) embedded {
 	var out embedded
 	for _, a := range had {
-		i := slices.IndexFunc(out, func(r regionAgents) bool { return r.region == a.GetRegion() })
-		if i < 0 {
-			out, i = append(out, regionAgents{region: a.GetRegion()}), len(out)
-		}
-		out[i].count++
+		out = out.with(a.GetRegion())
 	}
 	if len(out) == 0 {
 		return defaultAgents()
