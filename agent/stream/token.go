@@ -2,7 +2,6 @@ package stream
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -398,7 +397,9 @@ func (x *exchange) countClosing() {
 	o.Frames[x.closing-1] |= frameToken
 	o.TokenFrames++
 	o.LastToken = x.closingRead.At
-	o.FirstToken = cmp.Or(o.FirstToken, o.LastToken)
+	if o.FirstToken == 0 {
+		o.FirstToken = o.LastToken
+	}
 	x.countRead(x.closingRead)
 	if x.onToken != nil {
 		x.onToken(x.closingRead.At, TokensUnknown)
@@ -427,7 +428,9 @@ func (x *exchange) setTokenTimes() {
 	for _, f := range o.Frames {
 		if f.Token() {
 			o.LastToken = f.At()
-			o.FirstToken = cmp.Or(o.FirstToken, o.LastToken)
+			if o.FirstToken == 0 {
+				o.FirstToken = o.LastToken
+			}
 		}
 	}
 }
