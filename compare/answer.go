@@ -36,7 +36,7 @@ type Answer struct {
 	Target   string `json:"target"`
 	Workload string `json:"workload"`
 	Kind     Kind   `json:"kind"`
-	// Latency of a knee, as "mean e2e". Objectives of a highest load, in words. Empty: another kind.
+	// Latency of a knee, as "mean E2E". Objectives of a highest load, in words. Empty: another kind.
 	Latency    string `json:"latency"`
 	Objectives string `json:"objectives"`
 	// Part of the mixture whose limits a highest load keeps. Empty: the whole.

@@ -12,8 +12,8 @@ import (
 // frontierOf returns a frontier whose points are the stages of a run: each load completes as many requests per second
 // as says, at 100 ms, and half of them are good. The last load is too high.
 func frontierOf(says map[float64]float64, loads ...float64) results.SeriesResult {
-	f := results.SeriesResult{Kind: "frontier", Target: "x", Workload: "w", Unit: "concurrency", Latency: "mean e2e", Tolerance: 0.1,
-		Converged: true, Objectives: []string{"p99 ttft <= 1s"}, End: new("saturated")}
+	f := results.SeriesResult{Kind: "frontier", Target: "x", Workload: "w", Unit: "concurrency", Latency: "mean E2E", Tolerance: 0.1,
+		Converged: true, Objectives: []string{"p99 TTFT ≤ 1000 ms"}, End: new("saturated")}
 	for i, load := range loads {
 		f.Points = append(f.Points, results.SeriesPoint{Stage: uint32(i), Load: load,
 			RequestThroughput: new(says[load]), LatencyMs: new(100.0), Goodput: new(says[load] / 2)})

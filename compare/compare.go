@@ -344,7 +344,7 @@ func (p *pairOf) inBlocks(d Difference, m *Metric, slack float64, o Options) (te
 	}
 	x, y := m.series(a, d.Baseline), m.series(b, d.Value)
 	if x == nil || y == nil {
-		return d.untested("there are too few requests for this number"), 0
+		return d.untested("there are too few requests"), 0
 	}
 	difference := floats.SubTo(make([]float64, bins), y, x)
 	if o.byTarget { // chance does not make a drift

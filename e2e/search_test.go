@@ -61,7 +61,7 @@ func TestSearchFindsTheKnownCapacity(t *testing.T) {
 	}
 	t.Logf("found %s; the engine can do %v", words(found), capacity)
 	mustBeItsStages(t, result, found)
-	line := strings.Replace(found.Sentence, "the limits", "the limits (p90 ttft <= 50ms)", 1)
+	line := strings.Replace(found.Sentence, "the limits", "the limits (p90 TTFT ≤ 50 ms)", 1)
 	if !strings.HasPrefix(found.Sentence, fmt.Sprintf("%v req/s is within the limits in ", *limit.Kept)) || len(found.Points) < 4 {
 		t.Errorf("%s, decided by %v", found.Sentence, found.Points)
 	}
@@ -344,7 +344,7 @@ func TestFrontierFindsTheKnownCapacity(t *testing.T) {
 		t.Errorf("knee in stage %d, want %d; highest goodput in stage %d, want %d", *f.Knee, knee, *f.HighestGoodput, best)
 	}
 	for name, text := range map[string]string{"standard output": r.Stdout.String(), "report.md": r.Text("report.md")} {
-		if !strings.Contains(text, "frontier of throughput in the steady part of each stage against mean e2e: knee at ") {
+		if !strings.Contains(text, "frontier of throughput in the steady part of each stage against mean E2E: knee at ") {
 			t.Errorf("%s has no conclusion:\n%s", name, text)
 		}
 	}

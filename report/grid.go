@@ -108,7 +108,7 @@ func loadCell(s results.StageResult) string {
 	case len(phases) > 0:
 		cell = phasesCell(phases)
 	case s.Load.ReplaySpeed != nil:
-		cell = "trace x" + shortest(*s.Load.ReplaySpeed)
+		cell = "replay x" + shortest(*s.Load.ReplaySpeed)
 	case s.Load.Concurrency != nil:
 		cell = strconv.FormatUint(uint64(*s.Load.Concurrency), 10)
 	case s.Load.Rate != nil:

@@ -224,10 +224,10 @@ func TestMarkdownSaysLoudlyWhatIsMissing(t *testing.T) {
 // stages.
 func searched() *results.Result {
 	r := &results.Result{Run: results.RunResult{TimeCompression: new(20.0), Series: []results.SeriesResult{{
-		Kind: "search", Target: "t", Workload: "w", Unit: "rate", Objectives: []string{"p99 ttft <= 25ms"},
-		Limits: []results.LoadLimit{{Kept: new(42.5), Broke: new(43.71234), Reason: new("p99 ttft 31ms > 25ms")}},
+		Kind: "search", Target: "t", Workload: "w", Unit: "rate", Objectives: []string{"p99 TTFT ≤ 25 ms"},
+		Limits: []results.LoadLimit{{Kept: new(42.5), Broke: new(43.71234), Reason: new("p99 TTFT 31 ms > 25 ms")}},
 		Stages: 3, Converged: true, Sentence: "42.5 req/s is within the " +
-			"limits in 2 of 2 probes, 43.71 req/s is too high in 2 of 3 probes (p99 ttft 31ms > 25ms); 9 probes",
+			"limits in 2 of 2 probes, 43.71 req/s is too high in 2 of 3 probes (p99 TTFT 31 ms > 25 ms); 9 probes",
 	}}}}
 	stage := func(load results.Load, good *float64) {
 		r.Stages = append(r.Stages, results.StageResult{
@@ -260,7 +260,7 @@ t, w
        2.125   n/a n/a  n/a n/a  n/a  n/a  n/a  n/a 97.5
     2.125 #2   n/a n/a  n/a n/a  n/a  n/a  n/a  n/a  100
 0.05-0.5-2.5   n/a n/a  n/a n/a  n/a  n/a  n/a  n/a  n/a
-  trace x0.5 ! n/a n/a  n/a n/a  n/a  n/a  n/a  n/a  n/a
+ replay x0.5 ! n/a n/a  n/a n/a  n/a  n/a  n/a  n/a  n/a
 ! trace: 25.0 % of the outputs did not have the requested length, which requests
   did not enforce
 `
@@ -276,7 +276,7 @@ func TestMarkdownOfASearch(t *testing.T) {
 	}
 	for _, want := range []string{
 		"> **SIMULATION with time compressed 20 times", "| Good (%) |", "| 97.50 |",
-		"Result: 2.125 req/s is within the limits (p99 ttft &lt;= 500ms)",
+		"Result: 2.125 req/s is within the limits (p99 TTFT ≤ 500 ms)",
 		"| t | w | n/a | words | n/a | no | no | n/a | 0 |\n\n- t: a note\n",
 	} {
 		if !strings.Contains(b.String(), want) {

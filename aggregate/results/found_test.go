@@ -97,12 +97,12 @@ func TestSeries(t *testing.T) {
 			Rivals: []Rival{},
 			Stages: 9, Converged: true, Overruled: 2, Caution: new("c"), Sentence: "s",
 			Points: []SeriesPoint{{Stage: 7, Load: 42.5}, {Stage: 8, Load: 43, Reason: new("b")}},
-			Objectives: []string{"p99.9 ttft <= 500ms", "mean tpot <= 1s", "failed requests <= 1 %",
-				"good requests >= 95 %"},
+			Objectives: []string{"p99.9 TTFT ≤ 500 ms", "mean TPOT ≤ 1000 ms", "failed requests ≤ 1 %",
+				"good requests ≥ 95 %"},
 		},
-		{Series: 2, Kind: "frontier", Unit: "concurrency", Latency: "mean e2e", Objectives: []string{},
+		{Series: 2, Kind: "frontier", Unit: "concurrency", Latency: "mean E2E", Objectives: []string{},
 			Limits: []LoadLimit{{Broke: new(1.0)}}, Stages: 1, Points: []SeriesPoint{}, End: new("e"), Rivals: []Rival{}},
-		{Series: 3, Kind: "choice", Target: "a", Unit: "concurrency", Best: "p99 ttft", Tolerance: 0.01, Stages: 5,
+		{Series: 3, Kind: "choice", Target: "a", Unit: "concurrency", Best: "p99 TTFT", Tolerance: 0.01, Stages: 5,
 			Objectives: []string{}, Limits: []LoadLimit{}, Points: []SeriesPoint{}, Rivals: []Rival{
 				{Target: "a", Stages: []uint32{0, 3, 4}},
 				{Target: "b", Stages: []uint32{1, 2}, Change: new(0.1), Low: new(0.05), High: new(0.15), Reason: new("r")}}},
@@ -114,7 +114,7 @@ func TestSeries(t *testing.T) {
 
 func TestObjectivesInWords(t *testing.T) {
 	got := objectives(&spatev1.Objectives{ErrorShare: new(0.07), Goodput: new(0.9995)})
-	if want := []string{"failed requests <= 7 %", "good requests >= 99.95 %"}; !slices.Equal(got, want) {
+	if want := []string{"failed requests ≤ 7 %", "good requests ≥ 99.95 %"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

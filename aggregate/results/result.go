@@ -134,7 +134,7 @@ type SeriesResult struct {
 	Workload string `json:"workload"`
 	// What was varied: "rate" in requests per second, or "concurrency".
 	Unit string `json:"unit"`
-	// Latency of a frontier's points, as "mean e2e" or "p99 ttft". Empty: another kind.
+	// Latency of a frontier's points, as "mean E2E" or "p99 TTFT". Empty: another kind.
 	Latency string `json:"latency"`
 	// What a choice is by: "throughput", "output_throughput", "goodput" or a latency as above. Empty: another kind.
 	Best string `json:"best"`

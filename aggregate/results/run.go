@@ -224,6 +224,13 @@ func runMissing(run *spatev1.RunRecord, stages []StageResult) []string {
 	return missing
 }
 
+// Unexplained is what is missing for other reasons than the one for which the run ended.
+func (r *RunResult) Unexplained() []string {
+	return slices.DeleteFunc(slices.Clone(r.Missing), func(what string) bool {
+		return r.Reason != nil && strings.HasSuffix(what, *r.Reason)
+	})
+}
+
 // unanswered returns, in words, which searches, frontiers and sweeps have no answer.
 func unanswered(run *spatev1.RunRecord) (missing []string) {
 	for _, s := range run.GetSeries() {

@@ -44,10 +44,10 @@ func seriesOf(records []*spatev1.SeriesRecord, stages []StageResult) []SeriesRes
 			s.Unit = "concurrency"
 		}
 		if s.Best != "" && !loadpoint.IsThroughput(s.Best) {
-			s.Best = latencyWords(s.Best, choice.GetPercentile())
+			s.Best = loadpoint.LatencyWords(s.Best, choice.GetPercentile())
 		}
 		if frontier != nil {
-			s.Latency = latencyWords(frontier.GetMetric(), frontier.GetPercentile())
+			s.Latency = loadpoint.LatencyWords(frontier.GetMetric(), frontier.GetPercentile())
 		}
 		for _, v := range r.GetRivals() {
 			s.Rivals = append(s.Rivals, Rival{v.GetTarget(), append([]uint32{}, v.GetStages()...), v.Change, v.Low,
@@ -125,30 +125,23 @@ func (s *SeriesResult) Words() string {
 	return asked + ": " + s.Sentence
 }
 
-// objectives returns objectives in words: "p99 ttft <= 500ms".
+// objectives returns objectives in words: "p99 TTFT ≤ 500 ms".
 func objectives(o *spatev1.Objectives) []string {
 	out := []string{}
 	for _, l := range o.GetLatencies() {
-		out = append(out, latencyWords(l.GetMetric(), l.GetPercentile())+" <= "+l.GetAtMost().AsDuration().String())
+		out = append(out, loadpoint.LatencyWords(l.GetMetric(), l.GetPercentile())+" ≤ "+
+			loadpoint.Milliseconds(l.GetAtMost().AsDuration()))
 	}
 	if o != nil && o.ErrorShare != nil {
-		out = append(out, "failed requests <= "+percent(o.GetErrorShare()))
+		out = append(out, "failed requests ≤ "+percent(o.GetErrorShare()))
 	}
 	if o != nil && o.Goodput != nil {
-		out = append(out, "good requests >= "+percent(o.GetGoodput()))
+		out = append(out, "good requests ≥ "+percent(o.GetGoodput()))
 	}
 	if o.GetEachPart() {
 		out = append(out, "in each part of the mixture as well")
 	}
 	return out
-}
-
-// latencyWords names a percentile of a latency: "p99 ttft". Percentile 0 is the mean.
-func latencyWords(metric string, percentile float64) string {
-	if percentile == 0 {
-		return "mean " + metric
-	}
-	return "p" + loadpoint.Number(percentile) + " " + metric
 }
 
 // percent formats a share in percent, without the rounding error that a factor of 100 leaves in the last digits.

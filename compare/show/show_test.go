@@ -44,7 +44,7 @@ func comparison() *compare.Comparison {
 				difference("request_throughput", "req/s", 10, 10, compare.Same)},
 		}},
 		Answers: []compare.Answer{
-			{Target: "vllm | <b>", Workload: "300:15", Kind: compare.Knee, Latency: "mean e2e", LoadUnit: "concurrency",
+			{Target: "vllm | <b>", Workload: "300:15", Kind: compare.Knee, Latency: "mean E2E", LoadUnit: "concurrency",
 				BaselineRuns: []compare.Found{{Load: 16, Value: 20}}, Runs: []compare.Found{{Load: 12, Value: 25}},
 				Difference: difference("knee", "req/s per s", 20, 25, compare.Unclear)},
 			{Target: "vllm | <b>", Workload: "300:15", Kind: compare.HighestThroughput, LoadUnit: "rate",
@@ -52,7 +52,7 @@ func comparison() *compare.Comparison {
 				Runs:         []compare.Found{{Load: 64}, {Load: 64}, {Load: 64}},
 				Marks:        []string{"baseline: saturated: <i>"},
 				Difference:   difference("highest_throughput", "req/s", 100, 90, compare.Worse)},
-			{Target: "vllm | <b>", Workload: "300:15", Kind: compare.HighestLoad, Objectives: "p99 ttft <= 1s", Part: "chat",
+			{Target: "vllm | <b>", Workload: "300:15", Kind: compare.HighestLoad, Objectives: "p99 TTFT ≤ 1000 ms", Part: "chat",
 				LoadUnit: "concurrency", BaselineRuns: []compare.Found{{Load: 32, Broke: new(36.0)}},
 				Runs: []compare.Found{{Load: 32}}, Difference: compare.Difference{Metric: "highest_load",
 					Unit: "in flight", Baseline: 32, Value: 32, Change: new(0.0), Outcome: compare.Untested,
@@ -69,7 +69,7 @@ func beside() *compare.Comparison {
 		return compare.Stage{Workload: "300:15", Load: load, BaselineStages: []uint32{0}, Stages: []uint32{0}, Metrics: metrics}
 	}
 	untested := compare.Difference{Metric: "ttft_ms.p99", Unit: "ms", Baseline: 900, Value: 1200, Change: new(1.0 / 3), Outcome: compare.Untested,
-		Why: "there are too few requests for this number"}
+		Why: "there are too few requests"}
 	fast := stage("concurrency 8", difference("request_throughput", "req/s", 10, 11.2, compare.Better),
 		difference("output_token_throughput", "tok/s", 1000, 1120, compare.Better), difference("output_tokens_per_gpu", "tok/s per GPU", 500, 560, compare.Better),
 		difference("goodput.share", "", 0.9, 0.95, compare.Better), difference("ttft_ms.mean", "ms", 100, 104, compare.Unclear), untested,

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spate-load/spate/coordinator/series"
 	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/reason"
+	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -112,8 +112,8 @@ func preciseEnough(rule *spatev1.Precision, p *Interval) string {
 		return ""
 	}
 	return fmt.Sprintf("%s %s is known to ±%.2g %%: %s to %s with %.4g %% confidence, from %d values",
-		series.LatencyWords(rule.GetMetric(), rule.GetPercentile()), series.Milliseconds(p.Value), 100*half,
-		series.Milliseconds(p.Low), series.Milliseconds(p.High), 100*rule.GetConfidence(), p.Count)
+		loadpoint.LatencyWords(rule.GetMetric(), rule.GetPercentile()), loadpoint.Milliseconds(p.Value), 100*half,
+		loadpoint.Milliseconds(p.Low), loadpoint.Milliseconds(p.High), 100*rule.GetConfidence(), p.Count)
 }
 
 // abortedPrefix is the prefix of the reasons of abort rules.

@@ -83,7 +83,7 @@ func (a axis) limitWords(l *spatev1.LoadLimit, said func(value float64, kept boo
 // sentence says what was found, why no more was, and in how many stages.
 func sentence(rec *spatev1.SeriesRecord, found []string, stages string) string {
 	if len(found) == 0 {
-		return "no result: " + rec.GetReason()
+		return rec.GetReason()
 	}
 	parts := slices.Concat(found, []string{rec.GetEnd(), rec.GetReason(), stages})
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "; ")

@@ -116,7 +116,7 @@ func (s *search) caution(p probe) string {
 	most, count := uint64(0), p.outcome.Completed+p.outcome.Cancelled
 	for _, l := range s.asked.GetKeep().GetLatencies() {
 		if need := loadpoint.ValuesFor(l.GetPercentile()); count < need {
-			few, most = append(few, LatencyWords(l.GetMetric(), l.GetPercentile())), max(most, need)
+			few, most = append(few, loadpoint.LatencyWords(l.GetMetric(), l.GetPercentile())), max(most, need)
 		}
 	}
 	if len(few) == 0 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/internal/words"
+	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -218,7 +219,7 @@ func (f *frontier) found(rec *spatev1.SeriesRecord) (parts []string) {
 	}
 	knee := f.knee()
 	parts = append(parts, fmt.Sprintf("knee at %s (%s, %s)%s", f.words(knee.load), rateWords(knee.throughput),
-		Milliseconds(time.Duration(knee.latency*float64(time.Second))), knee.doubted()))
+		loadpoint.Milliseconds(time.Duration(knee.latency*float64(time.Second))), knee.doubted()))
 	if p := f.best(); p != nil {
 		parts = append(parts, fmt.Sprintf("highest goodput %s at %s%s", rateWords(p.goodput), f.words(p.load),
 			p.doubted()))

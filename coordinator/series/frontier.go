@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -381,7 +382,7 @@ func (f *frontier) outside(p point, step Step, o Outcome) string {
 	case p.throughput <= 0:
 		return "no request completed"
 	case p.latency <= 0:
-		return LatencyWords(f.asked.GetMetric(), f.asked.GetPercentile()) + " is not known"
+		return loadpoint.LatencyWords(f.asked.GetMetric(), f.asked.GetPercentile()) + " is not known"
 	case f.integer:
 		return ""
 	}

@@ -245,10 +245,10 @@ func TestFrontierEnds(t *testing.T) {
 			conclusion: "knee at", reason: "its points are too few"},
 		{name: "nothing completed", load: frontierOf(1, 16, false, 12, nil),
 			change:     func(o *series.Outcome) { *o = series.Outcome{Failed: 100} },
-			conclusion: "no result", reason: "concurrency 1, is not on the curve: no request completed"},
+			conclusion: "the lowest load", reason: "concurrency 1, is not on the curve: no request completed"},
 		{name: "too short", load: frontierOf(1, 16, false, 12, nil),
 			change:     func(o *series.Outcome) { o.Short = true },
-			conclusion: "no result", reason: "in no whole second of the stage were all of its slots busy"},
+			conclusion: "the lowest load", reason: "in no whole second of the stage were all of its slots busy"},
 		{name: "stopped", load: frontierOf(1, 512, false, 12, nil), end: "stopped on request",
 			conclusion: "1 stage", reason: "stopped on request"},
 	} {

@@ -16,16 +16,6 @@ func Metric(name string) spatev1.Metric {
 	return spatev1.Metric(spatev1.Metric_value["METRIC_"+strings.ToUpper(name)])
 }
 
-// LatencyWords names a percentile of a latency for people: "p99 TTFT", "p99 TTFT from schedule". Percentile 0 is the
-// mean.
-func LatencyWords(metric string, percentile float64) string {
-	words := strings.Replace(strings.ToUpper(metric), "_SCHEDULED", " from schedule", 1)
-	if percentile == 0 {
-		return "mean " + words
-	}
-	return "p" + loadpoint.Number(percentile) + " " + words
-}
-
 // Judge reports whether the measured values of an outcome keep the objectives, and if not, which objective broke first,
 // with its numbers. An unknown value breaks its limit: a stage in which no request completed has broken every limit.
 func Judge(keep *spatev1.Objectives, o Outcome) (kept bool, reason string) {
@@ -65,22 +55,17 @@ func Judge(keep *spatev1.Objectives, o Outcome) (kept bool, reason string) {
 
 // overLimit returns how a latency breaks its limit, empty if it does not.
 func overLimit(limit *spatev1.Limit, value *time.Duration, o Outcome) string {
-	name, most := LatencyWords(limit.GetMetric(), limit.GetPercentile()), limit.GetAtMost().AsDuration()
+	name, most := loadpoint.LatencyWords(limit.GetMetric(), limit.GetPercentile()), limit.GetAtMost().AsDuration()
 	switch {
 	case value != nil && *value <= most:
 		return ""
 	case value != nil:
-		return fmt.Sprintf("%s %s > %s", name, Milliseconds(*value), Milliseconds(most))
+		return fmt.Sprintf("%s %s > %s", name, loadpoint.Milliseconds(*value), loadpoint.Milliseconds(most))
 	case o.Cancelled > 0:
 		return fmt.Sprintf("%s is not known: %d of %d requests were cancelled at the end of the drain",
 			name, o.Cancelled, o.Completed+o.Failed+o.Cancelled)
 	}
 	return name + " is not known: no request has one"
-}
-
-// Milliseconds formats a latency for people, rounded to hundredths of a millisecond.
-func Milliseconds(d time.Duration) string {
-	return loadpoint.Number(math.Round(float64(d)/float64(10*time.Microsecond))/100) + " ms"
 }
 
 // unmeasured returns why an outcome says nothing about the server, empty if it does. Requests that were never sent are

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -135,7 +136,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s is %v", name, got)
 		}
 	}
-	if got := LatencyWords("tpot", 99.9); got != "p99.9 TPOT" {
+	if got := loadpoint.LatencyWords("tpot", 99.9); got != "p99.9 TPOT" {
 		t.Error(got)
 	}
 }

@@ -303,7 +303,7 @@ func (s *race) found(best *rival, rivals []*rival) []string {
 	}
 	value := strings.Replace(rateWords(math.Exp(best.mean())), "req/s", s.unit(), 1)
 	if s.sign < 0 {
-		value = s.unit() + " " + Milliseconds(time.Duration(math.Exp(-best.mean())*float64(time.Second)))
+		value = s.unit() + " " + loadpoint.Milliseconds(time.Duration(math.Exp(-best.mean())*float64(time.Second)))
 	}
 	if len(best.probes) > 2 {
 		_, spread := chance.Mean(best.values())
@@ -347,5 +347,5 @@ func (s *race) changeWords(r, other *rival) string {
 // unit names what is compared.
 func (s *race) unit() string {
 	units := map[string]string{"throughput": "req/s", "output_throughput": "tok/s", "goodput": "good req/s"}
-	return cmp.Or(units[s.asked.GetBest()], LatencyWords(s.asked.GetBest(), s.asked.GetPercentile()))
+	return cmp.Or(units[s.asked.GetBest()], loadpoint.LatencyWords(s.asked.GetBest(), s.asked.GetPercentile()))
 }

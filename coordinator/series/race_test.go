@@ -218,12 +218,12 @@ func TestRaceWithoutResult(t *testing.T) {
 	_, rec := raced(t, s, func(step series.Step) series.Outcome {
 		return series.Outcome{Target: string(rune('a' + step.Entrant)), Completed: 9, Failed: 1, Throughput: new(2.)}
 	})
-	if rec.GetComplete() || rec.GetSentence() != "no result: no target is within the limits" {
+	if rec.GetComplete() || rec.GetSentence() != "no target is within the limits" {
 		t.Error(rec.GetSentence())
 	}
 	s = choice(2)
 	s.End("stopped on request")
-	if rec := s.Record(); rec.GetComplete() || rec.GetSentence() != "no result: stopped on request" {
+	if rec := s.Record(); rec.GetComplete() || rec.GetSentence() != "stopped on request" {
 		t.Error(rec.GetSentence())
 	}
 }

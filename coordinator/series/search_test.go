@@ -363,7 +363,7 @@ func TestEndedEarly(t *testing.T) {
 	if _, ok := s.Next(); ok {
 		t.Error("it continues")
 	}
-	if text, good := concluded(s); text != "no result: the search ended early: agent a lost" || good {
+	if text, good := concluded(s); text != "the search ended early: agent a lost" || good {
 		t.Error(text)
 	}
 	if rec := s.Record(); rec.GetConverged() || rec.GetLimits()[0].Kept != nil || rec.GetLimits()[0].Broke != nil {
@@ -424,7 +424,7 @@ func TestInvalidProbesAreRunAgain(t *testing.T) {
 		},
 		{
 			name: "from the start", times: map[float64]int{1: 2}, course: "bracket 1, again 1",
-			conclusion: "no result: the search ended early: concurrency 1 could not be measured twice (send " +
+			conclusion: "the search ended early: concurrency 1 could not be measured twice (send " +
 				"delay p99 530 ms): give the run more agents or cores",
 		},
 	} {

@@ -2,8 +2,10 @@ package loadpoint
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -102,6 +104,21 @@ func Number(v float64) string {
 		return text
 	}
 	return strings.Replace(strconv.FormatFloat(v, 'g', -1, 64), "e+", "e", 1)
+}
+
+// LatencyWords names a percentile of a latency for people: "p99 TTFT", "p99 TTFT from schedule". Percentile 0 is the
+// mean.
+func LatencyWords(metric string, percentile float64) string {
+	words := strings.Replace(strings.ToUpper(metric), "_SCHEDULED", " from schedule", 1)
+	if percentile == 0 {
+		return "mean " + words
+	}
+	return "p" + Number(percentile) + " " + words
+}
+
+// Milliseconds formats a latency for people, rounded to hundredths of a millisecond.
+func Milliseconds(d time.Duration) string {
+	return Number(math.Round(float64(d)/float64(10*time.Microsecond))/100) + " ms"
 }
 
 // Key identifies a load point. Two points have the same key if and only if they ask for the same load with the same

@@ -292,8 +292,8 @@ func span(low, high float64) string {
 
 // signed formats a change with its sign.
 func signed(change float64) string {
-	if change >= 10 {
-		return fmt.Sprintf("%+.0f %%", 100*change)
+	if change < 0 {
+		return "-" + percent(-change)
 	}
-	return fmt.Sprintf("%+.3g %%", 100*change)
+	return "+" + percent(change)
 }

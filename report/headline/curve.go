@@ -172,7 +172,7 @@ func sloWords(g *results.Goodput) string {
 		limit *float64
 	}{{"TTFT", g.TTFTMs}, {"TPOT", g.TPOTMs}, {"E2E", g.E2EMs}} {
 		if l.limit != nil {
-			limits = append(limits, fmt.Sprintf("%s ≤ %s", l.name, millis(*l.limit)))
+			limits = append(limits, fmt.Sprintf("%s ≤ %s", l.name, loadpoint.Number(loadpoint.Exact(*l.limit))+" ms"))
 		}
 	}
 	if limits == nil {
@@ -189,8 +189,8 @@ func (p *point) good() (text string, open bool) {
 	}
 	n := float64(p.Requests.Completed + p.Requests.Failed)
 	low, high := chance.Share(*p.Goodput.Share, n)
-	return fmt.Sprintf("%s of %s requests (%.3g to %s) are good", percent(*p.Goodput.Share), words.Whole(n), 100*low,
-		percent(high)), low < goodShare && goodShare <= high
+	return fmt.Sprintf("%s of %s requests (%s to %s) are good", percent(*p.Goodput.Share), words.Whole(n),
+		number(100*low), percent(high)), low < goodShare && goodShare <= high
 }
 
 // carries says what throughput a point has, with its interval if it is known.
@@ -273,4 +273,4 @@ func millis(ms float64) string {
 }
 
 // percent formats a share with three significant digits.
-func percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
+func percent(share float64) string { return number(100*share) + " %" }

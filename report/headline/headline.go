@@ -106,9 +106,7 @@ func (w *writer) wrong() string {
 	if len(parts) > 0 && run.Reason != nil {
 		parts[0] += ": " + *run.Reason
 	}
-	missing := slices.DeleteFunc(slices.Clone(run.Missing), func(what string) bool {
-		return run.Reason != nil && strings.HasSuffix(what, *run.Reason) // it is said
-	})
+	missing := run.Unexplained()
 	switch n := len(missing); {
 	case len(w.r.Stages) == 0:
 		parts = append(parts, "no stage was measured")

@@ -66,7 +66,7 @@ func working(workload string, loads []load) []load {
 func searching(target string, kept, broke *float64, change func(*results.SeriesResult)) func(*results.Result) {
 	return func(r *results.Result) {
 		s := results.SeriesResult{Kind: "search", Target: target, Workload: "500:50", Unit: "rate", Stages: 9, Converged: true,
-			Objectives: []string{"p95 ttft <= 300ms"}, Limits: []results.LoadLimit{{Kept: kept, Broke: broke}}}
+			Objectives: []string{"p95 TTFT ≤ 300 ms"}, Limits: []results.LoadLimit{{Kept: kept, Broke: broke}}}
 		for i := range r.Stages {
 			if kept != nil && r.Stages[i].Target == target {
 				s.Limits[0].Stage = &r.Stages[i].Index
@@ -156,8 +156,8 @@ var cases = []of{
 	})}},
 	{name: "one load, INVALID", loads: []load{with(one, func(l *load) { l.verdict, l.check = trust.Invalid, "answers named 2 models" })}},
 	{name: "three repeats of one load", loads: []load{one, with(one, func(l *load) { l.repeat = 1 }), with(one, func(l *load) { l.repeat = 2 })}},
-	{name: "a replay", loads: []load{with(one, func(l *load) { l.words = "trace x1" })}},
-	{name: "two replays", loads: []load{with(one, func(l *load) { l.words = "trace x1" }), with(one, func(l *load) { l.words, l.concurrency = "trace x2", 8 })}},
+	{name: "a replay", loads: []load{with(one, func(l *load) { l.words = "replay x1" })}},
+	{name: "two replays", loads: []load{with(one, func(l *load) { l.words = "replay x1" }), with(one, func(l *load) { l.words, l.concurrency = "replay x2", 8 })}},
 	{name: "a curve that saturates", loads: each(one, 16, 1, 4, 8, 16, 32, 64)},
 	{name: "a curve that still rises", loads: each(one, 64, 1, 4, 8, 16)},
 	{name: "a curve that falls", loads: join(each(one, 16, 1, 4, 16), []load{{concurrency: 64, ttft: 2000, tpot: 60, noise: 0.1}})},
@@ -211,10 +211,10 @@ var cases = []of{
 	{name: "a search that contradicts itself", loads: []load{{rate: 55, ttft: 75, tpot: 17, noise: 0.1}}, make: searching("vllm", new(55.0), new(56.6), func(s *results.SeriesResult) {
 		s.Sentence += ", 2 of them overruled by the others; its probes are too few for a precision of 1 %: raise probes or narrow the bounds"
 	})},
-	{name: "a search that ended early", loads: []load{{rate: 55, ttft: 75, tpot: 17, noise: 0.1}}, make: searching("vllm", nil, nil, func(s *results.SeriesResult) { s.Sentence = "no result: the run was stopped" })},
+	{name: "a search that ended early", loads: []load{{rate: 55, ttft: 75, tpot: 17, noise: 0.1}}, make: searching("vllm", nil, nil, func(s *results.SeriesResult) { s.Sentence = "the search ended early: the run was stopped" })},
 	{name: "a frontier", loads: each(one, 16, 1, 8, 32), make: func(r *results.Result) {
-		r.Run.Series = []results.SeriesResult{{Kind: "frontier", Target: "vllm", Workload: "500:50", Unit: "concurrency", Latency: "mean e2e", Knee: new(uint32(1)),
-			Sentence: "most throughput for its mean e2e at concurrency 8; 3 stages"}}
+		r.Run.Series = []results.SeriesResult{{Kind: "frontier", Target: "vllm", Workload: "500:50", Unit: "concurrency", Latency: "mean E2E", Knee: new(uint32(1)),
+			Sentence: "most throughput for its mean E2E at concurrency 8; 3 stages"}}
 	}},
 	{name: "a sweep", loads: join([]load{one}, []load{{rate: 5, ttft: 40, tpot: 8, noise: 0.1}}), make: func(r *results.Result) {
 		r.Run.Series = []results.SeriesResult{{Kind: "sweep", Target: "vllm", Workload: "500:50", Sentence: "2 stages"}}
@@ -382,8 +382,8 @@ func TestOverview(t *testing.T) {
 	want := `500:50|output tok/s within the SLO|732 at concurrency 8|1,570 at concurrency 16 (+115 %)|
 500:50|highest output tok/s|1,211 at concurrency 16|1,570 at concurrency 16 (+29.6 %)|
 500:50|highest output tok/s per GPU|606 at concurrency 16|393 at concurrency 16 (-35.2 %)|
-500:50|tok/s of a user|101 at concurrency 8|113 at concurrency 16 (+11.9 %)|
-500:50|first token, median ms|56.1 at concurrency 8|72.1 at concurrency 16 (+28.4 %)|
+500:50|tok/s of a user|101 at concurrency 8|113 at concurrency 16|
+500:50|first token, median ms|56.1 at concurrency 8|72.1 at concurrency 16|
 other|highest req/s|n/a|44.9 at concurrency 4|
 other|highest req/s per GPU|n/a|11.2 at concurrency 4|
 other|whole answer, median ms|n/a|89.1 at concurrency 4|

@@ -78,18 +78,24 @@ func Overview(r *results.Result) *table.Table {
 	}
 	for _, workload := range workloads {
 		for _, m := range measures {
-			cells, baseline, known := []string{workload, ""}, (*float64)(nil), false
+			cells, known := []string{workload, ""}, false
+			var baseline *float64
+			var first *point
 			for i, target := range names {
 				text := table.Unknown
 				if c := w.curve(target, workload); c != nil {
 					at, v := w.value(c, m, len(names) == 1)
 					if v != nil {
-						text, known = cell(at, *v, baseline), true
+						against := baseline
+						if m.of != "" && first != nil && first.load != at.load {
+							against = nil // the load may make the difference
+						}
+						text, known = cell(at, *v, against), true
 						limit, _, _ := strings.Cut(at.limit, " (")
 						cells[1] = strings.NewReplacer("UNIT", c.unit(), "LIMIT", limit).Replace(m.name)
 					}
 					if i == 0 {
-						baseline = v
+						baseline, first = v, at
 					}
 				}
 				cells = append(cells, text)

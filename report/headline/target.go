@@ -39,7 +39,8 @@ func (w *writer) carried(c *curve, alone bool) error {
 	text := fmt.Sprintf("%s carries at most %s%s, at %s", c.target, carried, of, peak.load)
 	switch top := c.points[len(c.points)-1]; at {
 	case nil:
-		at = peak
+		at, text = peak, fmt.Sprintf("%s carries %s%s at %s, the most of %d loads", c.target, carried, of, peak.load,
+			len(c.points))
 	case top:
 		before := c.points[len(c.points)-2]
 		text = fmt.Sprintf("%s carries %s%s at %s, the highest load measured; it rises from %s at %s, so its peak may be higher",

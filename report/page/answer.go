@@ -90,7 +90,7 @@ func (w *workload) userFigure(targets []results.RunTarget) []figure {
 					words.Count(s.Requests.Completed, "request")))})
 			if g := s.Goodput; g != nil && user.show(user.limit(g)) != nil {
 				c.Limit = &chart.Limit{Y: *user.show(user.limit(g)),
-					Label: "SLO: " + user.limited + " ≤ " + num(user.limit(g)) + " ms"}
+					Label: "SLO: " + user.limited + " ≤ " + chart.Number(*user.limit(g)) + " ms"}
 			}
 		}
 		c.Series = append(c.Series, chart.Series{Style: chart.Style{Number: i}, Name: w.nameOf(g),

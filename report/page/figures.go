@@ -185,7 +185,7 @@ func (w *workload) loadAxis() chart.Axis {
 // latencyFigure draws a latency of all targets by load: its median and its 99th percentile. It returns nothing if it
 // has no point, as for answers in one piece, which have only E2E.
 func (w *workload) latencyFigure(l latency) []figure {
-	unit := l.name + ": " + l.long + ", ms; solid: median, dashed: p99"
+	unit := l.name + ": " + l.long + ", ms; solid: median, dashed: p99 (of few: dots)"
 	c := newChart(w.loadAxis())
 	c.Typed = l.name + " as-is"
 	for i, g := range w.Groups {

@@ -219,7 +219,7 @@ func TestWholeAnswersHaveOnlyE2E(t *testing.T) {
 		if !slices.Equal(captions, want) {
 			t.Errorf("streams: %v: charts %q, want %q", stream, captions, want)
 		}
-		if !strings.Contains(page, "solid: median, dashed: p99") {
+		if !strings.Contains(page, "solid: median, dashed: p99 (of few: dots)") {
 			t.Error("the chart has no legend")
 		}
 		_, table, _ := strings.Cut(page, "Percentiles in ms")
@@ -255,7 +255,7 @@ func TestTokensOfAUser(t *testing.T) {
 	in.Result.Run.Targets = []results.RunTarget{{Name: "t", GPUs: new(uint32(8))}, {Name: "u"}}
 	charts := answersOf(t, in)
 	for _, want := range []string{">output tok/s of the target; numbers at points: load<", ">4, knee<", ">1, most good<", ">1<", ">2<",
-		">SLO: TPOT ≤ 20.00 ms<", ">t</text>", ">u</text>",
+		">SLO: TPOT ≤ 20 ms<", ">t</text>", ">u</text>",
 		"concurrency 4: 142.86 tok/s of a user, 100.00 output tok/s of the target, 40 requests"} {
 		if !strings.Contains(charts, want) {
 			t.Errorf("no %s in %s", want, charts)

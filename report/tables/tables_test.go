@@ -182,7 +182,7 @@ func TestRatiosOfSearches(t *testing.T) {
 		"as they are":        {func([]results.SeriesResult) {}, true},
 		"INVALID":            {func(all []results.SeriesResult) { *all[0].Verdict = trust.Invalid }, false},
 		"no answer":          {func(all []results.SeriesResult) { all[1].Limits[0] = results.LoadLimit{} }, false},
-		"another objective":  {func(all []results.SeriesResult) { all[1].Objectives = []string{"p99 ttft <= 1s"} }, false},
+		"another objective":  {func(all []results.SeriesResult) { all[1].Objectives = []string{"p99 TTFT ≤ 1000 ms"} }, false},
 		"another unit":       {func(all []results.SeriesResult) { all[1].Unit = "concurrency" }, false},
 		"a stage is missing": {func(all []results.SeriesResult) { all[1].Limits[0].Stage = new(uint32(9)) }, true},
 	} {
@@ -322,7 +322,7 @@ func twoTargets() *results.Result {
 	}
 	search := func(series uint32, target string, kept float64, verdict trust.Verdict) results.SeriesResult {
 		return results.SeriesResult{Series: series, Kind: "search", Target: target, Workload: "500:100", Unit: "rate",
-			Objectives: []string{"p99 ttft <= 300ms"},
+			Objectives: []string{"p99 TTFT ≤ 300 ms"},
 			Limits:     []results.LoadLimit{{Kept: &kept, Broke: new(1.1 * kept), Stage: &series}},
 			Converged:  verdict == trust.Valid, Verdict: &verdict}
 	}
@@ -332,7 +332,7 @@ func twoTargets() *results.Result {
 			{Name: "fast", Labels: map[string]string{"image": "x", "a": "b"}},
 		}, Series: []results.SeriesResult{search(0, "slow", 20, trust.Valid), search(1, "fast", 30, trust.Suspect),
 			{Series: 2, Kind: "frontier", Target: "slow", Workload: "500:100", Unit: "concurrency",
-				Latency: "mean e2e", Knee: new(uint32(0)), HighestGoodput: new(uint32(0)),
+				Latency: "mean E2E", Knee: new(uint32(0)), HighestGoodput: new(uint32(0)),
 				Limits: []results.LoadLimit{{Kept: new(8.0), Stage: new(uint32(0))},
 					{Part: new("chat"), Kept: new(8.0), Stage: new(uint32(0))}},
 				Points: []results.SeriesPoint{
