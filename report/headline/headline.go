@@ -193,7 +193,11 @@ func (w *writer) series() {
 	for i := range all[:min(len(all), most)] {
 		s := &all[i]
 		if !slices.ContainsFunc(w.Sentences, func(said string) bool { return strings.Contains(said, s.Sentence) }) {
-			w.say("%s, %s: %s", s.Target, s.Workload, s.Words())
+			said := fmt.Sprintf("%s, %s: %s", s.Target, s.Workload, s.Words())
+			if s.Kind == loadpoint.Choice { // which names its target
+				said = s.Workload + ": " + s.Sentence
+			}
+			w.say("%s", said)
 		}
 		for _, p := range []*uint32{s.Limit().Stage, s.Knee, s.HighestGoodput} {
 			if p != nil {

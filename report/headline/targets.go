@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
+	"github.com/spate-load/spate/plans/loadpoint"
 )
 
 // targets says how the other targets differ from the baseline. searched: the run has searches or frontiers.
@@ -46,6 +48,8 @@ func (w *writer) targets(names []string, searched bool) error {
 		w.Verdict = new(Mixed)
 	}
 	switch {
+	case slices.ContainsFunc(w.r.Run.Series, func(s results.SeriesResult) bool { return s.Kind == loadpoint.Choice }):
+		// It has said how they differ, over all of its rounds.
 	case len(c.Sides) > 1:
 		parts := lists.Each(c.Sides, func(a compare.Against) string { return a.Name + " " + Verdict(&a) })
 		w.say("Against %s: %s", names[0], words.Shorten(parts, 2*most))
