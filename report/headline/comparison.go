@@ -211,8 +211,11 @@ func movedBy(a *compare.Against, metric string) *moved {
 // outcomeWords counts outcomes: "14 better, 2 unclear".
 func outcomeWords(counts map[compare.Outcome]int) string {
 	var parts []string
-	if len(counts) == 1 && counts[compare.Untested] > 0 {
+	switch n := counts[compare.Untested]; {
+	case len(counts) == 1 && n == 1:
 		return string(compare.Untested)
+	case len(counts) == 1 && n > 1:
+		return "all " + string(compare.Untested)
 	}
 	outcomes := []compare.Outcome{compare.Better, compare.Worse, compare.Same, compare.Unclear, compare.Untested}
 	some := lists.Where(outcomes, func(o compare.Outcome) bool { return counts[o] > 0 })

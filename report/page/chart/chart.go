@@ -211,7 +211,9 @@ func (c Chart) axes(f frame) {
 		f.to.text("ink", place{f.left - tick - 2, f.y.at(t.Value) + textSize/3.0}, "end", t.Label)
 	}
 	for _, t := range across {
-		f.to.text("ink", place{f.x.at(t.Value), f.bottom + tick + textSize}, "middle", t.Label)
+		half := textWidth(t.Label)/2 + 2*tick // a wide label at an end of the axis stays in the picture
+		x := max(min(f.x.at(t.Value), c.Width-half), half)
+		f.to.text("ink", place{x, f.bottom + tick + textSize}, "middle", t.Label)
 	}
 	f.to.text("ink", place{(f.left + f.right) / 2, c.Height - tick}, "middle", c.X.Label)
 }
