@@ -122,21 +122,22 @@ await inspect("list", "/");
 await inspect("waiting", `/runs/${stopped}`);
 await live.waitForSelector("#report", { timeout: 120000 });
 const results = await json(`/runs/${watched}/files/results.json`);
-const rows = await live.locator("#stages tbody tr").all();
-if (rows.length !== results.stages.length) found("stages:", rows.length, "want", results.stages.length);
-for (const [i, row] of rows.entries()) {
-  const cells = await row.locator("td").allInnerTexts();
-  const counts = results.stages[i].requests;
-  const done = Number(cells[4].replaceAll(",", ""));
-  if (done !== counts.completed) found(`stage ${i + 1}:`, done, "completed, results.json has", counts.completed);
+const shown = await settled(live, () => live.locator("#stages tbody tr").evaluateAll((rows) =>
+  rows.map((row) => row.querySelectorAll("td")[4].innerText)));
+if (shown.length !== results.stages.length) found("stages:", shown.length, "want", results.stages.length);
+for (const [i, text] of shown.entries()) {
+  const done = Number(text.replaceAll(",", ""));
+  const { completed } = results.stages[i].requests;
+  if (done !== completed) found(`stage ${i + 1}:`, done, "completed, results.json has", completed);
 }
 await inspect("ended", `/runs/${watched}`);
 
 // First paint: the page must be there before a person waits for it.
-const paint = await (await open(`/runs/${watched}`, {})).evaluate(() => new Promise((resolve) => {
+const painted = await open(`/runs/${watched}`, {});
+const paint = await settled(painted, () => painted.evaluate(() => new Promise((resolve) => {
   new PerformanceObserver((list) => resolve(list.getEntries()[0].startTime))
     .observe({ type: "paint", buffered: true });
-}));
+})));
 console.log(`first paint of a run's page: ${paint.toFixed(0)} ms`);
 
 // Stop: by the button, with the keyboard.
