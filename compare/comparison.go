@@ -210,7 +210,7 @@ func (a *Against) Counts() map[Outcome]int {
 
 // Gaps returns in words which stages and answers of the baseline were not compared, or "".
 func (a *Against) Gaps() string {
-	missing := len(lists.Where(a.Unmatched, func(l Left) bool { return l.inBaseline }))
+	missing := lists.Count(a.Unmatched, func(l Left) bool { return l.inBaseline })
 	switch {
 	case len(a.Refused) > 0:
 		return fmt.Sprintf("stages and answers INVALID or incomplete and not compared: %d", len(a.Refused))

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -198,13 +199,7 @@ func StageWords(plan *Plan) string { return TotalOf(plan.Outline()).StageWords()
 
 // ArrivalNoun returns the noun for what the loads of stages count.
 func ArrivalNoun(stages []*spatev1.Stage) string {
-	sessions := 0
-	for _, s := range stages {
-		if content.PlaysSessions(s.GetWorkload()) {
-			sessions++
-		}
-	}
-	switch sessions {
+	switch lists.Count(stages, func(s *spatev1.Stage) bool { return content.PlaysSessions(s.GetWorkload()) }) {
 	case 0:
 		return "requests"
 	case len(stages):

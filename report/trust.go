@@ -43,7 +43,7 @@ func doubts(s results.StageResult) (notes []string) {
 func verdicts(stages []results.StageResult) string {
 	var parts []string
 	for _, v := range []trust.Verdict{trust.Valid, trust.Suspect, trust.Invalid} {
-		n := len(lists.Where(stages, func(s results.StageResult) bool { return s.Trust.Verdict == v }))
+		n := lists.Count(stages, func(s results.StageResult) bool { return s.Trust.Verdict == v })
 		if n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, v))
 		}

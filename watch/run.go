@@ -303,7 +303,7 @@ func (r *Run) Part() (float64, bool) {
 	case r.AtMost || r.Stages == 0:
 		return 0, false
 	}
-	ended := len(lists.Where(r.stages, func(s *Stage) bool { return s.Ended != nil }))
+	ended := lists.Count(r.stages, func(s *Stage) bool { return s.Ended != nil })
 	return min(1, float64(ended)/float64(r.Stages)), true
 }
 

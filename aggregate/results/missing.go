@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
@@ -47,12 +48,9 @@ func (s sums) missing(rec *spatev1.StageRecord) []string {
 // processName returns the name of the i-th agent of a stage. If it is not the first process of that name, it has a
 // number.
 func processName(rec *spatev1.StageRecord, i int) string {
-	name, place := rec.GetAgents()[i].GetAgent().GetName(), 1
-	for _, before := range rec.GetAgents()[:i] {
-		if before.GetAgent().GetName() == name {
-			place++
-		}
-	}
+	name := rec.GetAgents()[i].GetAgent().GetName()
+	same := func(before *spatev1.AssignedAgent) bool { return before.GetAgent().GetName() == name }
+	place := 1 + lists.Count(rec.GetAgents()[:i], same)
 	if place == 1 {
 		return name
 	}

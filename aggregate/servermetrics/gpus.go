@@ -208,7 +208,7 @@ func (r *GPUResult) addDevices(all map[deviceID]*device) {
 func together(parts []*device) GPU {
 	whole := parts[0]
 	g := GPU{Host: whole.host, Number: whole.number, UUID: whole.uuid, Model: whole.model}
-	g.Instances = len(lists.Where(parts, func(p *device) bool { return p.instance != "" }))
+	g.Instances = lists.Count(parts, func(p *device) bool { return p.instance != "" })
 	of := func(q string) serverSeries {
 		for _, p := range parts {
 			if len(p.series[q].samples) > 0 {
@@ -290,7 +290,7 @@ func throttledShare(s serverSeries) *float64 {
 	if len(s.samples) == 0 {
 		return nil
 	}
-	count := len(lists.Where(s.samples, func(p serverSample) bool { return uint64(p.value)&throttled != 0 }))
+	count := lists.Count(s.samples, func(p serverSample) bool { return uint64(p.value)&throttled != 0 })
 	return new(float64(count) / float64(len(s.samples)))
 }
 

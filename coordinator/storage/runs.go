@@ -163,7 +163,7 @@ func readSummary(id, path string) *spatev1.RunSummary {
 		if record.GetEndTime() == nil {
 			out.State = spatev1.RunState_RUN_STATE_BROKEN
 		}
-		out.StagesEnded = uint32(len(lists.Where(stages, (*spatev1.StageRecord).GetEnded)))
+		out.StagesEnded = uint32(lists.Count(stages, (*spatev1.StageRecord).GetEnded))
 		return nil
 	})
 	switch {

@@ -1,4 +1,4 @@
-// Package lists makes lists and sums from lists.
+// Package lists makes lists, counts and sums from lists.
 package lists
 
 // Each returns what f makes of each value, nil if there are none.
@@ -17,6 +17,16 @@ func Where[V any](values []V, keep func(V) bool) (kept []V) {
 		}
 	}
 	return kept
+}
+
+// Count returns for how many values is holds.
+func Count[V any](values []V, is func(V) bool) (n int) {
+	for _, v := range values {
+		if is(v) {
+			n++
+		}
+	}
+	return n
 }
 
 // Sum adds up what f says of each value.

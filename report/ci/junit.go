@@ -85,7 +85,7 @@ func JUnit(w io.Writer, r *results.Result, base *Baseline, fails func(trust.Verd
 			s.Timestamp, _, _ = strings.Cut(*r.Run.BeginTime, ".") // whole seconds, as in JUnit's schema
 			s.Timestamp = strings.TrimSuffix(s.Timestamp, "Z")
 		}
-		s.Failures = len(lists.Where(s.Cases, func(c testCase) bool { return c.Failure != nil }))
+		s.Failures = lists.Count(s.Cases, func(c testCase) bool { return c.Failure != nil })
 		root.Tests, root.Failures = root.Tests+s.Tests, root.Failures+s.Failures
 	}
 	if _, err := io.WriteString(w, xml.Header); err != nil {
