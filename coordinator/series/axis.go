@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -85,6 +86,5 @@ func sentence(rec *spatev1.SeriesRecord, found []string, stages string) string {
 	if len(found) == 0 {
 		return rec.GetReason()
 	}
-	parts := slices.Concat(found, []string{rec.GetEnd(), rec.GetReason(), stages})
-	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "; ")
+	return words.Joined("; ", append(slices.Clone(found), rec.GetEnd(), rec.GetReason(), stages)...)
 }

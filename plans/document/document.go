@@ -20,6 +20,8 @@ import (
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/spate-load/spate/internal/words"
 )
 
 // Document is the YAML of one message. Parse returns it; Assign, Put and Keep change it; Read reads it. It is not
@@ -316,7 +318,7 @@ func (m Mistake) Error() string {
 			where += fmt.Sprintf(":%d", m.Column)
 		}
 	}
-	return strings.Join(slices.DeleteFunc([]string{where, m.Field, m.Message}, func(part string) bool { return part == "" }), ": ")
+	return words.Joined(": ", where, m.Field, m.Message)
 }
 
 // Mistakes are all mistakes of a plan, sorted by line. A non-empty Mistakes is an error.
