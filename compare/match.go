@@ -145,7 +145,7 @@ func (s *stage) refusal() string {
 // failed returns the words of the checks behind a verdict.
 func failed(t trust.Trust) string {
 	behind := lists.Where(t.Checks, func(c trust.Check) bool { return c.Verdict == t.Verdict })
-	return strings.Join(lists.Each(behind, func(c trust.Check) string { return c.Words }), "; ")
+	return strings.Join(trust.Trust{Checks: behind}.Reasons(), "; ")
 }
 
 // targets returns the names of a side's targets, the plan's baseline first.
