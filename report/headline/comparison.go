@@ -210,7 +210,6 @@ func movedBy(a *compare.Against, metric string) *moved {
 
 // outcomeWords counts outcomes: "14 better, 2 unclear".
 func outcomeWords(counts map[compare.Outcome]int) string {
-	var parts []string
 	switch n := counts[compare.Untested]; {
 	case len(counts) == 1 && n == 1:
 		return string(compare.Untested)
@@ -220,7 +219,7 @@ func outcomeWords(counts map[compare.Outcome]int) string {
 	outcomes := []compare.Outcome{compare.Better, compare.Worse, compare.Same, compare.Unclear, compare.Untested}
 	some := lists.Where(outcomes, func(o compare.Outcome) bool { return counts[o] > 0 })
 	count := func(o compare.Outcome) string { return fmt.Sprintf("%d %s", counts[o], o) }
-	return strings.Join(append(parts, lists.Each(some, count)...), ", ")
+	return strings.Join(lists.Each(some, count), ", ")
 }
 
 // doubts says what of a side was not compared, why most others are not tested or unclear, and what a reader must know

@@ -124,12 +124,10 @@ func (w *workload) draw(in *Input) {
 		}
 	}
 	w.Answers = w.userFigure(in.Result.Run.Targets)
-	for _, l := range latencies {
-		if several { // otherwise the table says all
+	if several { // otherwise the table says all
+		for _, l := range latencies {
 			w.Latencies = append(w.Latencies, w.latencyFigure(l)...)
 		}
-	}
-	if several {
 		w.Latencies = append(w.Latencies, w.qualityFigure()...)
 	}
 	switch {
