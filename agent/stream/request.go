@@ -142,8 +142,8 @@ func endpointOf(base string, a *api.API, model string) (*url.URL, error) {
 	return u, nil
 }
 
-// headersOf returns the headers of every request, and the Host header if the plan sets one. signed: requests carry a
-// signature instead of the key. endpoint is the first one.
+// headersOf returns the headers of every request, and the Host header if the plan sets one. endpoint is the first
+// one.
 func headersOf(c Config, a *api.API, endpoint *url.URL) (h http.Header, host string, err error) {
 	h = http.Header{
 		"Content-Type": {"application/json"},

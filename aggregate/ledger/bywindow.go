@@ -18,7 +18,8 @@ import (
 // ByWindow only has to merge the processes. fn may keep the snapshot and must not write to the ledger.
 func (l *Ledger) ByWindow(stage uint32, fn func(*spatev1.Snapshot) error) error {
 	err := l.viewSnapshots(func(store snapshotStore) error {
-		readers, err := readersOf(store, stage), error(nil)
+		var err error
+		readers := readersOf(store, stage)
 		for _, r := range readers {
 			err = errors.Join(err, r.next())
 		}

@@ -14,10 +14,10 @@ import (
 var browsers = []string{"chromium", "chromium-browser", "google-chrome", "microsoft-edge", "chrome", "msedge",
 	"/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"}
 
-// size finds that of a figure, which a page has not.
+// size matches the width and height of a chart; a whole page has none.
 var size = regexp.MustCompile(`^<svg [^>]* width="([0-9.]+)px" height="([0-9.]+)px"`)
 
-// drawn returns what a browser makes of a figure: PDF, or PNG, of a page that of a card.
+// drawn returns a figure as PDF or PNG, drawn by a browser. Of a whole page it draws the card.
 func (f *figureFlags) drawn(ctx context.Context, figure []byte) (_ []byte, err error) {
 	browser := f.Browser
 	for _, name := range browsers {
