@@ -35,14 +35,17 @@ type agent struct {
 
 // attend runs the agent.
 func (a *agent) attend(ctx context.Context) error {
-	conn, err := grpc.NewClient(a.coordinator, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithInitialWindowSize(16<<20), grpc.WithInitialConnWindowSize(16<<20))
+	const window = 16 << 20 // as real agents have it
+	dial := func() (*grpc.ClientConn, error) {
+		return grpc.NewClient(a.coordinator, grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(window))
+	}
+	conn, err := dial()
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	bulk, err := grpc.NewClient(a.coordinator, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithInitialWindowSize(16<<20), grpc.WithInitialConnWindowSize(16<<20))
+	bulk, err := dial()
 	if err != nil {
 		return err
 	}
