@@ -295,11 +295,17 @@ func (s *race) Record() *spatev1.SeriesRecord {
 	return rec
 }
 
-// found says which target is best, by how much, and what became of the others.
+// found says which target is best, by how much, and what became of the others. Those that are not told apart lead
+// together, in the plan's order: which of them was the best is chance.
 func (s *race) found(best *rival, rivals []*rival) []string {
-	verb, how := "is the best of", "as good within "+percent(s.asked.GetTolerance())+": "
+	who, verb, how := best.name, "is the best of", "as good within "+percent(s.asked.GetTolerance())+": "
 	if s.unsure != "" || s.ended != "" {
-		verb, how = "leads", "not told apart from it: "
+		together := s.left()
+		who = words.Shorten(lists.Each(together, func(r *rival) string { return r.name }), listed)
+		verb, how = "leads", "not told apart from "+best.name+": "
+		if len(together) > 1 {
+			verb = "lead"
+		}
 	}
 	value := strings.Replace(rateWords(math.Exp(best.mean())), "req/s", s.unit(), 1)
 	if s.sign < 0 {
@@ -309,12 +315,13 @@ func (s *race) found(best *rival, rivals []*rival) []string {
 		_, spread := chance.Mean(best.values())
 		value += " ± " + percent(math.Expm1(spread.Margin(confidence)))
 	}
-	found := []string{fmt.Sprintf("%s %s %d targets: %s in %s", best.name, verb, len(rivals), value,
+	found := []string{fmt.Sprintf("%s %s %d targets: %s in %s", who, verb, len(rivals), value,
 		words.Count(uint64(len(best.probes)), "round"))}
 	names := map[string][]string{}
 	for _, r := range rivals[1:] {
 		list := map[bool]string{true: how, false: "dropped: "}[r.out == ""]
-		names[list] = append(names[list], fmt.Sprintf("%s (%s)", r.name, cmp.Or(r.out, s.changeWords(r, best))))
+		why := strings.TrimSuffix(cmp.Or(r.out, s.changeWords(r, best)), " against "+best.name)
+		names[list] = append(names[list], fmt.Sprintf("%s (%s)", r.name, why))
 	}
 	for _, list := range []string{how, "dropped: "} {
 		if len(names[list]) > 0 {
