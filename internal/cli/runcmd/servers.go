@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -63,7 +64,7 @@ func withPorts(plan *plans.Plan, elsewhere bool) (*plans.Plan, error) {
 			return nil, plans.Mistakes{plan.Mistake(fmt.Sprintf("targets[%d]", i), "has a server and no endpoints, and the agents "+
 				"are on other machines: give the endpoints at which they reach the server")}
 		}
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		listener, err := onFreePort()
 		if err != nil {
 			return nil, fmt.Errorf("no port is free for the server of target %s: %w", t.GetName(), err)
 		}
@@ -71,6 +72,17 @@ func withPorts(plan *plans.Plan, elsewhere bool) (*plans.Plan, error) {
 		found = append(found, fmt.Sprintf("targets[%d].endpoints=http://%s", i, listener.Addr()))
 	}
 	return plan.With(found...)
+}
+
+// onFreePort listens on a port below those that systems give to outgoing connections: one of them could take the port
+// before the server, which may need minutes to listen.
+func onFreePort() (listener net.Listener, err error) {
+	for range 100 {
+		if listener, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.N(20_000))); err == nil {
+			break
+		}
+	}
+	return listener, err
 }
 
 // servers starts the servers of a run's targets, one at a time, when the run wants them.
