@@ -168,7 +168,8 @@ func TestRaceKeepsItsLimits(t *testing.T) {
 	}
 }
 
-// A race ends with its rounds or its budget, says that it is not decided, and who lead, in the plan's order. Two rounds run in any case.
+// A race ends with its rounds or its budget, says that it is not decided, and who lead, in the plan's order. Two rounds
+// run in any case.
 func TestRaceEndsUndecided(t *testing.T) {
 	for budget, stages := range map[time.Duration]int{0: 20, time.Hour: 20, 10 * time.Minute: 10, time.Minute: 4} {
 		e := newEngines([]float64{20, 19.98}, 3)
