@@ -184,7 +184,7 @@ func (s *Server) compare(r *http.Request, format string) ([]byte, error) {
 	}
 	invalid, err := flag(r, "allow_invalid")
 	if err != nil {
-		return nil, status.Error(codes.InvalidArgument, err.Error())
+		return nil, err
 	}
 	var dirs []string
 	for _, side := range []string{"baseline", "run"} {

@@ -42,16 +42,16 @@ const (
 // site returns the routes of the pages for people.
 func (s *Server) site() []route {
 	return []route{
-		{http.MethodGet, "/{$}", s.homePage},
+		{http.MethodGet, "/{$}", s.orFailure(s.homePage)},
 		{http.MethodGet, "/parts", s.homeParts},
-		{http.MethodGet, "/runs/{id}", s.runPage},
+		{http.MethodGet, "/runs/{id}", s.orFailure(s.runPage)},
 		{http.MethodGet, "/runs/{id}/parts", s.runParts},
-		{http.MethodPost, "/runs/{id}/stop", s.stopPage},
+		{http.MethodPost, "/runs/{id}/stop", s.orFailure(s.stopPage)},
 		{http.MethodPost, "/agents/{name}/cordon", s.cordonPage(spatev1.Cordon_CORDON_CORDONED)},
 		{http.MethodPost, "/agents/{name}/drain", s.cordonPage(spatev1.Cordon_CORDON_DRAINED)},
 		{http.MethodPost, "/agents/{name}/uncordon", s.cordonPage(spatev1.Cordon_CORDON_UNSPECIFIED)},
-		{http.MethodGet, "/history", s.historyPage},
-		{http.MethodGet, "/compare", s.comparePage},
+		{http.MethodGet, "/history", s.orFailure(s.historyPage)},
+		{http.MethodGet, "/compare", s.orFailure(s.comparePage)},
 		{http.MethodGet, "/style.css", asset("text/css; charset=utf-8", append([]byte(page.Sheet()), style...))},
 		{http.MethodGet, "/script.js", asset("text/javascript; charset=utf-8", script)},
 		{http.MethodGet, "/favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }},
@@ -66,34 +66,42 @@ func asset(media string, text []byte) http.HandlerFunc {
 	}
 }
 
-func (s *Server) homePage(w http.ResponseWriter, r *http.Request) {
-	n, ok := s.newest(w, r, "/", s.produceHome)
-	if !ok {
-		return
+// orFailure returns a handler that answers with a page, or with one about a failed call, whose error is a status.
+func (s *Server) orFailure(page func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := page(w, r); err != nil {
+			s.failurePage(w, err)
+		}
 	}
-	s.page(w, http.StatusOK, func(b *bytes.Buffer) error {
+}
+
+func (s *Server) homePage(w http.ResponseWriter, r *http.Request) error {
+	n, err := s.newest(w, r, "/", s.produceHome)
+	if err != nil {
+		return err
+	}
+	return s.page(w, http.StatusOK, func(b *bytes.Buffer) error {
 		return n.state.(Home).Write(b, s.frame(r, n, "/parts"), r.URL.Query().Get("baseline")) //nolint:forcetypeassert // produceHome's
 	})
 }
 
 func (s *Server) homeParts(w http.ResponseWriter, r *http.Request) { s.parts(w, r, "/", s.produceHome) }
 
-func (s *Server) runPage(w http.ResponseWriter, r *http.Request) {
+func (s *Server) runPage(w http.ResponseWriter, r *http.Request) error {
 	path, produce, err := s.runTopic(r)
 	if err != nil {
-		s.failurePage(w, err)
-		return
+		return err
 	}
-	n, ok := s.newest(w, r, path, produce)
-	if !ok {
-		return
+	n, err := s.newest(w, r, path, produce)
+	if err != nil {
+		return err
 	}
 	run := n.state.(Run) //nolint:forcetypeassert // produceRun's
 	events := "/runs/" + run.Summary.GetRunId() + "/parts"
 	if run.Stage != nil {
 		events += "?stage=" + strconv.Itoa(int(*run.Stage)+1)
 	}
-	s.page(w, http.StatusOK, func(b *bytes.Buffer) error { return run.Write(b, s.frame(r, n, events)) })
+	return s.page(w, http.StatusOK, func(b *bytes.Buffer) error { return run.Write(b, s.frame(r, n, events)) })
 }
 
 func (s *Server) runParts(w http.ResponseWriter, r *http.Request) {
@@ -110,7 +118,7 @@ func (s *Server) runTopic(r *http.Request) (path string, produce func(context.Co
 	id := r.PathValue("id")
 	number, err := number(r, "stage", 32)
 	if err != nil {
-		return "", nil, status.Error(codes.InvalidArgument, err.Error())
+		return "", nil, err
 	}
 	path = "/runs/" + id
 	var stage *uint32
@@ -141,38 +149,31 @@ func (s *Server) frame(r *http.Request, n news, events string) Frame {
 	return f
 }
 
-// newest returns what a topic shows now. It answers and returns false if that cannot be known.
+// newest returns what a topic shows now. Its error is a status.
 func (s *Server) newest(
 	w http.ResponseWriter, r *http.Request, path string, produce func(context.Context, *topic),
-) (news, bool) {
+) (news, error) {
 	t, release, err := s.topics.watch(path, s.viewerOf(r), produce)
 	if err != nil {
 		w.Header().Set("Refresh", "10")
-		s.failurePage(w, err)
-		return news{}, false
+		return news{}, err
 	}
 	defer release()
 	limit := time.NewTimer(workTimeout)
 	defer limit.Stop()
 	for {
 		n := t.after(0)
-		switch {
-		case n.err != nil:
-			s.failurePage(w, n.err)
-			return n, false
-		case n.version > 0:
-			return n, true
+		if n.err != nil || n.version > 0 {
+			return n, n.err
 		}
 		select {
 		case <-n.more:
 		case <-limit.C:
-			s.failurePage(w, status.Error(codes.Unavailable, "the page takes too long: try again later"))
-			return n, false
+			return n, status.Error(codes.Unavailable, "the page takes too long: try again later")
 		case <-s.closing:
-			s.failurePage(w, errClosing)
-			return n, false
+			return n, errClosing
 		case <-r.Context().Done():
-			return n, false
+			return n, status.FromContextError(r.Context().Err()).Err()
 		}
 	}
 }
@@ -285,7 +286,7 @@ func (s *Server) draw(ctx context.Context, t *topic, state any, parts func() ([]
 	}
 	if err != nil {
 		s.log.Error("page cannot be drawn", "error", err)
-		s.topics.fail(t, status.Error(codes.Internal, "the page cannot be drawn: the log says why"))
+		s.topics.fail(t, errDrawing)
 		return false
 	}
 	t.publish(state, list, over)
@@ -416,79 +417,78 @@ func (s *Server) look(ctx context.Context, page *Run, id string) error {
 	return nil
 }
 
-func (s *Server) stopPage(w http.ResponseWriter, r *http.Request) {
+func (s *Server) stopPage(w http.ResponseWriter, r *http.Request) error {
 	r.Body = http.MaxBytesReader(w, r.Body, maxHeader)
 	if err := r.ParseForm(); err != nil {
-		s.failurePage(w, status.Error(codes.InvalidArgument, "the form cannot be read"))
-		return
+		return status.Error(codes.InvalidArgument, "the form cannot be read")
 	}
 	if _, err := s.stop(r, r.PostForm.Get("immediately") == "true"); err != nil {
-		s.failurePage(w, err)
-		return
+		return err
 	}
 	http.Redirect(w, r, "/runs/"+r.PathValue("id"), http.StatusSeeOther)
+	return nil
 }
 
 // cordonPage returns a handler that changes whether an agent takes runs, and then shows the agents.
 func (s *Server) cordonPage(to spatev1.Cordon) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if _, err := s.cordon(r, to); err != nil {
-			s.failurePage(w, err)
-			return
+	return s.orFailure(func(w http.ResponseWriter, r *http.Request) error {
+		_, err := s.cordon(to)(r)
+		if err == nil {
+			http.Redirect(w, r, "/#fleet", http.StatusSeeOther)
 		}
-		http.Redirect(w, r, "/#fleet", http.StatusSeeOther)
-	}
+		return err
+	})
 }
 
-func (s *Server) historyPage(w http.ResponseWriter, r *http.Request) {
-	asked, err := historyRequest(r)
+func (s *Server) historyPage(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	answer, err := s.history(r)
 	if err != nil {
-		s.failurePage(w, status.Error(codes.InvalidArgument, err.Error()))
-		return
-	}
-	answer, err := s.runs.ReadHistory(r.Context(), asked)
-	if err != nil {
-		s.failurePage(w, err)
-		return
+		return err
 	}
 	page := History{
-		Plans: answer.GetPlans(), Lines: answer.GetLines(), Plan: asked.GetPlan(),
-		Target: r.URL.Query().Get("target"), Metric: asked.GetMetric(),
+		Plans: answer.GetPlans(), Lines: answer.GetLines(), Plan: q.Get("plan"), Target: q.Get("target"),
+		Metric: cmp.Or(q.Get("metric"), compare.DefaultMetric),
 	}
-	s.page(w, http.StatusOK, func(b *bytes.Buffer) (err error) {
+	return s.page(w, http.StatusOK, func(b *bytes.Buffer) (err error) {
 		// A viewer who has gone before the turn gets an empty page.
 		s.inDrawingTurn(r.Context(), func() { err = page.Write(b, s.frame(r, news{}, "")) })
 		return err
 	})
 }
 
-func (s *Server) comparePage(w http.ResponseWriter, r *http.Request) {
+func (s *Server) comparePage(w http.ResponseWriter, r *http.Request) error {
 	text, err := s.compare(r, "html")
 	if err != nil {
-		s.failurePage(w, err)
-		return
+		return err
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", reportPolicy)
 	_, _ = w.Write(text) // a viewer who has gone
+	return nil
 }
 
-// page answers with a page.
-func (s *Server) page(w http.ResponseWriter, code int, draw func(*bytes.Buffer) error) {
+// page answers with a page. Its error is a status.
+func (s *Server) page(w http.ResponseWriter, code int, draw func(*bytes.Buffer) error) error {
 	var b bytes.Buffer
 	if err := draw(&b); err != nil {
 		s.log.Error("page cannot be drawn", "error", err)
-		problem(w, http.StatusInternalServerError, "the page cannot be drawn: the log says why")
-		return
+		return errDrawing
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(code)
 	_, _ = w.Write(b.Bytes()) // a viewer who has gone
+	return nil
 }
+
+// errDrawing is about a fault of this package.
+var errDrawing = status.Error(codes.Internal, "the page cannot be drawn: the log says why")
 
 // failurePage answers with a page about a failed call.
 func (s *Server) failurePage(w http.ResponseWriter, err error) {
 	of := status.Convert(err)
 	code := codeOf(of.Code())
-	s.page(w, code, func(b *bytes.Buffer) error { return Failure(b, http.StatusText(code), of.Message()) })
+	if s.page(w, code, func(b *bytes.Buffer) error { return Failure(b, http.StatusText(code), of.Message()) }) != nil {
+		failed(w, errDrawing)
+	}
 }

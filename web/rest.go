@@ -70,40 +70,34 @@ func hasBody(r *http.Request) bool {
 func (s *Server) api() []call {
 	return []call{
 		{route{http.MethodGet, root + "/openapi.yaml", asset("application/yaml", openAPI)}, "", false},
-		{route{http.MethodGet, root + "/runs", s.listRuns}, "limit", false},
+		{route{http.MethodGet, root + "/runs", answer(s.listRuns)}, "limit", false},
 		{route{http.MethodPost, root + "/runs", s.submitRun}, "min_agents agents_timeout priority records", true},
-		{route{http.MethodGet, root + "/runs/{id}", s.getRun}, "", false},
-		{route{http.MethodDelete, root + "/runs/{id}", s.removeRun}, "", false},
-		{route{http.MethodPost, root + "/runs/{id}/stop", s.stopRun}, "immediately", false},
+		{route{http.MethodGet, root + "/runs/{id}", answer(s.getRun)}, "", false},
+		{route{http.MethodDelete, root + "/runs/{id}", answer(s.removeRun)}, "", false},
+		{route{http.MethodPost, root + "/runs/{id}/stop", answer(s.stopRun)}, "immediately", false},
 		{route{http.MethodGet, root + "/runs/{id}/events", s.followRun}, "windows after", false},
 		{route{http.MethodGet, root + "/runs/{id}/files", s.listFiles}, "", false},
 		{route{http.MethodGet, root + "/runs/{id}/files/{name}", s.getFile}, "", false},
-		{route{http.MethodGet, root + "/queue", s.listQueue}, "", false},
-		{route{http.MethodGet, root + "/agents", s.listAgents}, "", false},
-		{route{http.MethodPost, root + "/agents/{name}/cordon", s.cordonAgent(spatev1.Cordon_CORDON_CORDONED)}, "", false},
-		{route{http.MethodPost, root + "/agents/{name}/drain", s.cordonAgent(spatev1.Cordon_CORDON_DRAINED)}, "", false},
-		{route{http.MethodPost, root + "/agents/{name}/uncordon", s.cordonAgent(spatev1.Cordon_CORDON_UNSPECIFIED)}, "", false},
-		{route{http.MethodGet, root + "/history", s.getHistory}, "plan metric limit", false},
+		{route{http.MethodGet, root + "/queue", answer(s.listQueue)}, "", false},
+		{route{http.MethodGet, root + "/agents", answer(s.listAgents)}, "", false},
+		{route{http.MethodPost, root + "/agents/{name}/cordon", answer(s.cordon(spatev1.Cordon_CORDON_CORDONED))}, "", false},
+		{route{http.MethodPost, root + "/agents/{name}/drain", answer(s.cordon(spatev1.Cordon_CORDON_DRAINED))}, "", false},
+		{route{http.MethodPost, root + "/agents/{name}/uncordon", answer(s.cordon(spatev1.Cordon_CORDON_UNSPECIFIED))}, "", false},
+		{route{http.MethodGet, root + "/history", answer(s.history)}, "plan metric limit", false},
 		{route{http.MethodGet, root + "/comparison", s.getComparison}, "baseline run tolerance allow_invalid", false},
 	}
 }
 
-func (s *Server) listRuns(w http.ResponseWriter, r *http.Request) {
+func (s *Server) listRuns(r *http.Request) (*spatev1.ListRunsResponse, error) {
 	limit, err := number(r, "limit", 32)
 	if err != nil {
-		problem(w, http.StatusBadRequest, err.Error())
-		return
+		return nil, err
 	}
-	answer(w)(s.runs.ListRuns(r.Context(), &spatev1.ListRunsRequest{Limit: uint32(limit)}))
+	return s.runs.ListRuns(r.Context(), &spatev1.ListRunsRequest{Limit: uint32(limit)})
 }
 
-func (s *Server) getRun(w http.ResponseWriter, r *http.Request) {
-	run, err := s.summary(r.Context(), r.PathValue("id"))
-	if err != nil {
-		failed(w, err)
-		return
-	}
-	write(w, http.StatusOK, run)
+func (s *Server) getRun(r *http.Request) (*spatev1.RunSummary, error) {
+	return s.summary(r.Context(), r.PathValue("id"))
 }
 
 // summary returns the summary of a run. Its error is a status.
@@ -128,8 +122,8 @@ func (s *Server) submitRun(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the plan is larger than %d bytes", maxPlan))
 		return
 	}
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		problem(w, http.StatusBadRequest, err.Error())
+	if err := cmp.Or(err1, err2, err3, err4); err != nil {
+		problem(w, http.StatusBadRequest, status.Convert(err).Message())
 		return
 	}
 	submitted, err := s.runs.SubmitRun(r.Context(), &spatev1.SubmitRunRequest{
@@ -153,17 +147,16 @@ func positiveDuration(text string) (time.Duration, error) {
 	return d, err
 }
 
-func (s *Server) removeRun(w http.ResponseWriter, r *http.Request) {
-	answer(w)(s.runs.RemoveRun(r.Context(), &spatev1.RemoveRunRequest{RunId: r.PathValue("id")}))
+func (s *Server) removeRun(r *http.Request) (*spatev1.RemoveRunResponse, error) {
+	return s.runs.RemoveRun(r.Context(), &spatev1.RemoveRunRequest{RunId: r.PathValue("id")})
 }
 
-func (s *Server) stopRun(w http.ResponseWriter, r *http.Request) {
+func (s *Server) stopRun(r *http.Request) (*spatev1.StopRunResponse, error) {
 	immediately, err := flag(r, "immediately")
 	if err != nil {
-		problem(w, http.StatusBadRequest, err.Error())
-		return
+		return nil, err
 	}
-	answer(w)(s.stop(r, immediately))
+	return s.stop(r, immediately)
 }
 
 // stop stops the run that the path of a request names.
@@ -173,13 +166,9 @@ func (s *Server) stop(r *http.Request, immediately bool) (*spatev1.StopRunRespon
 	return s.runs.StopRun(r.Context(), &spatev1.StopRunRequest{RunId: id, Immediately: immediately})
 }
 
-func (s *Server) listQueue(w http.ResponseWriter, r *http.Request) {
+func (s *Server) listQueue(r *http.Request) (*spatev1.ListRunsResponse, error) {
 	list, err := s.runs.ListRuns(r.Context(), &spatev1.ListRunsRequest{Limit: 1000})
-	if err != nil {
-		failed(w, err)
-		return
-	}
-	write(w, http.StatusOK, &spatev1.ListRunsResponse{Runs: waiting(list.GetRuns())})
+	return &spatev1.ListRunsResponse{Runs: waiting(list.GetRuns())}, err
 }
 
 // waiting returns the waiting runs of a list in the order in which they will start.
@@ -192,46 +181,38 @@ func waiting(runs []*spatev1.RunSummary) (queue []*spatev1.RunSummary) {
 	return queue
 }
 
-func (s *Server) listAgents(w http.ResponseWriter, r *http.Request) {
-	answer(w)(s.runs.ListAgents(r.Context(), &spatev1.ListAgentsRequest{}))
+func (s *Server) listAgents(r *http.Request) (*spatev1.ListAgentsResponse, error) {
+	return s.runs.ListAgents(r.Context(), &spatev1.ListAgentsRequest{})
 }
 
-// cordonAgent returns a handler that changes whether an agent takes runs.
-func (s *Server) cordonAgent(to spatev1.Cordon) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) { answer(w)(s.cordon(r, to)) }
-}
-
-// cordon changes whether the agent that the path of a request names takes runs.
-func (s *Server) cordon(r *http.Request, to spatev1.Cordon) (*spatev1.CordonAgentsResponse, error) {
-	return s.runs.CordonAgents(r.Context(), &spatev1.CordonAgentsRequest{
-		Agents: []string{r.PathValue("name")}, Cordon: to,
-	})
-}
-
-func (s *Server) getHistory(w http.ResponseWriter, r *http.Request) {
-	asked, err := historyRequest(r)
-	if err != nil {
-		problem(w, http.StatusBadRequest, err.Error())
-		return
+// cordon returns a call that changes whether the agent that the path of a request names takes runs.
+func (s *Server) cordon(to spatev1.Cordon) func(*http.Request) (*spatev1.CordonAgentsResponse, error) {
+	return func(r *http.Request) (*spatev1.CordonAgentsResponse, error) {
+		return s.runs.CordonAgents(r.Context(), &spatev1.CordonAgentsRequest{
+			Agents: []string{r.PathValue("name")}, Cordon: to,
+		})
 	}
-	answer(w)(s.runs.ReadHistory(r.Context(), asked))
 }
 
-// historyRequest returns which number over which runs a request asks for.
-func historyRequest(r *http.Request) (*spatev1.ReadHistoryRequest, error) {
+// history returns the number over the runs that a request asks for.
+func (s *Server) history(r *http.Request) (*spatev1.ReadHistoryResponse, error) {
 	q := r.URL.Query()
 	limit, err := number(r, "limit", 32)
-	return &spatev1.ReadHistoryRequest{
+	if err != nil {
+		return nil, err
+	}
+	return s.runs.ReadHistory(r.Context(), &spatev1.ReadHistoryRequest{
 		Plan: q.Get("plan"), Metric: cmp.Or(q.Get("metric"), compare.DefaultMetric), Limit: uint32(limit),
-	}, err
+	})
 }
 
 // format is that of all messages: what has its default value is written, what is not known is left out.
 var format = protojson.MarshalOptions{EmitDefaultValues: true}
 
-// answer returns a function that answers with what a call returned.
-func answer(w http.ResponseWriter) func(proto.Message, error) {
-	return func(m proto.Message, err error) {
+// answer returns a handler that answers with what a call returns. Its error is a status.
+func answer[M proto.Message](call func(*http.Request) (M, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		m, err := call(r)
 		if err != nil {
 			failed(w, err)
 			return
@@ -301,7 +282,8 @@ func parameters(r *http.Request, names []string) error {
 	return nil
 }
 
-// queryValue returns a parameter of a request's query, as parse reads it. want says for people what it should be.
+// queryValue returns a parameter of a request's query, as parse reads it. want says for people what it should be. Its
+// error is a status.
 func queryValue[T any](
 	r *http.Request, name string, otherwise T, want string, parse func(text string) (T, error),
 ) (T, error) {
@@ -311,7 +293,7 @@ func queryValue[T any](
 	}
 	v, err := parse(text)
 	if err != nil {
-		return otherwise, fmt.Errorf("%s=%.40q: want %s", name, text, want)
+		return otherwise, status.Errorf(codes.InvalidArgument, "%s=%.40q: want %s", name, text, want)
 	}
 	return v, nil
 }

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -139,8 +140,8 @@ const firstComment = 200 * time.Millisecond
 func (s *Server) followRun(w http.ResponseWriter, r *http.Request) {
 	after, err1 := lastEvent(r)
 	windows, err2 := flag(r, "windows")
-	if err := errors.Join(err1, err2); err != nil {
-		problem(w, http.StatusBadRequest, err.Error())
+	if err := cmp.Or(err1, err2); err != nil {
+		failed(w, err)
 		return
 	}
 	out, ok := s.open(w, r)
@@ -216,7 +217,7 @@ func lastEvent(r *http.Request) (uint64, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("Last-Event-ID %.40q: want the id of an event", text)
+		return 0, status.Errorf(codes.InvalidArgument, "Last-Event-ID %.40q: want the id of an event", text)
 	}
 	return n, nil
 }
