@@ -207,25 +207,25 @@ type Run struct {
 // stage's start. It is valid only during the call that it is passed to.
 type Request struct {
 	// Index of the request or its session in the stage, and its turn in the session.
-	Index uint64 `json:"index" parquet:"index"`
-	Turn  uint32 `json:"turn" parquet:"turn"`
+	Index uint64 `parquet:"index"`
+	Turn  uint32 `parquet:"turn"`
 	// Tokens asked for.
-	ISLAsked uint32 `json:"isl_asked" parquet:"isl_asked"`
-	OSLAsked uint32 `json:"osl_asked" parquet:"osl_asked"`
+	ISLAsked uint32 `parquet:"isl_asked"`
+	OSLAsked uint32 `parquet:"osl_asked"`
 	// Hash of the request body.
-	BodyHash uint64 `json:"-" parquet:"-"`
+	BodyHash uint64 `parquet:"-"`
 	// Start and end.
-	StartNs int64 `json:"start_ns" parquet:"start_ns"`
-	EndNs   int64 `json:"end_ns" parquet:"end_ns"`
+	StartNs int64 `parquet:"start_ns"`
+	EndNs   int64 `parquet:"end_ns"`
 	// First and last token. Nil: the request did not get that far, or its answer came as one body.
-	FirstTokenNs *int64 `json:"-" parquet:"-"`
-	LastTokenNs  *int64 `json:"-" parquet:"-"`
+	FirstTokenNs *int64 `parquet:"-"`
+	LastTokenNs  *int64 `parquet:"-"`
 	// Output tokens seen.
-	OutputTokens uint64 `json:"output_tokens" parquet:"output_tokens,optional"`
+	OutputTokens uint64 `parquet:"output_tokens,optional"`
 	// The request completed: it neither failed nor was cancelled.
-	Completed bool `json:"-" parquet:"-"`
+	Completed bool `parquet:"-"`
 	// The request was cut off by a stop or the end of the drain.
-	Cancelled bool `json:"cancelled" parquet:"cancelled"`
+	Cancelled bool `parquet:"cancelled"`
 	// Gaps between token frames.
-	ITLNs []int64 `json:"itl_ns" parquet:"itl_ns,list"`
+	ITLNs []int64 `parquet:"itl_ns,list"`
 }

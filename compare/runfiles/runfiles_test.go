@@ -30,7 +30,7 @@ func write(t *testing.T, files map[string]string) string {
 }
 
 // parquetOf returns a Parquet file of rows.
-func parquetOf(t *testing.T, rows []row) string {
+func parquetOf(t *testing.T, rows ...row) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := parquet.Write(&b, rows); err != nil {
@@ -39,38 +39,32 @@ func parquetOf(t *testing.T, rows []row) string {
 	return b.String()
 }
 
-// Rows are read from both formats, without unmeasured requests.
+// Rows are read without unmeasured requests.
 func TestRows(t *testing.T) {
-	const line = `{"stage":1,"index":4,"start_ns":5,"end_ns":9,"itl_ns":[2,3],"osl_asked":7,"output_tokens":6,` +
-		`"body_hash":"00000000000000ff"}` + "\n"
-	jsonl := line +
-		strings.Replace(line, `"stage"`, `"unmeasured":true,"stage"`, 1) +
-		strings.Replace(line, `"stage"`, `"error_class":"timeout","stage"`, 1)
-	rows, err := readJSONL(strings.NewReader(jsonl), int64(len(jsonl)))
+	completed := row{Stage: 1, Hash: "00000000000000ff", Request: compare.Request{Index: 4, StartNs: 5, EndNs: 9,
+		ITLNs: []int64{2, 3}, OSLAsked: 7, OutputTokens: 6}}
+	unmeasured, failed := completed, completed
+	unmeasured.Unmeasured, failed.ErrorClass = true, new("timeout")
+	f, err := Open(write(t, map[string]string{"results.json": minimal,
+		"requests.parquet": parquetOf(t, completed, unmeasured, failed)}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string]string{"requests.jsonl": jsonl, "requests.parquet": parquetOf(t, rows)} {
-		f, err := Open(write(t, map[string]string{"results.json": minimal, name: content}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []compare.Request
-		err = f.Requests(1, func(r *compare.Request) error {
-			got = append(got, *r)
-			return nil
-		})
-		if err != nil || len(got) != 2 {
-			t.Fatalf("%s: %d requests, %v", name, len(got), err)
-		}
-		r := got[0]
-		if r.Index != 4 || r.BodyHash != 255 || r.OutputTokens != 6 || r.OSLAsked != 7 || len(r.ITLNs) != 2 ||
-			!r.Completed || r.FirstTokenNs != nil || got[1].Completed {
-			t.Errorf("%s: %+v", name, got)
-		}
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
+	var got []compare.Request
+	err = f.Requests(1, func(r *compare.Request) error {
+		got = append(got, *r)
+		return nil
+	})
+	if err != nil || len(got) != 2 {
+		t.Fatalf("%d requests, %v", len(got), err)
+	}
+	r := got[0]
+	if r.Index != 4 || r.BodyHash != 255 || r.OutputTokens != 6 || r.OSLAsked != 7 || len(r.ITLNs) != 2 ||
+		!r.Completed || r.FirstTokenNs != nil || got[1].Completed {
+		t.Errorf("%+v", got)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -107,8 +101,7 @@ func TestUnreadable(t *testing.T) {
 		"is not a file of results":   {"results.json": "{"},
 		"it has no run.id":           {"results.json": "{}"},
 		"not a ledger":               {"ledger.db": strings.Repeat("x", 9000)},
-		`body_hash "" is not a hash`: {"results.json": minimal, "requests.jsonl": "{}"},
-		"requests.jsonl: row 1: ":    {"results.json": minimal, "requests.jsonl": "{"},
+		`body_hash "" is not a hash`: {"results.json": minimal, "requests.parquet": parquetOf(t, row{})},
 		"read request rows from ":    {"results.json": minimal, "requests.parquet": "PAR1PAR1"},
 		"requests.parquet: ":         {"results.json": minimal, "requests.parquet": ""},
 	} {
@@ -123,14 +116,17 @@ func TestUnreadable(t *testing.T) {
 
 // Files of results and rows may hold anything.
 func FuzzFiles(f *testing.F) {
-	f.Add([]byte(minimal), []byte(`{"body_hash":"0"}`))
-	f.Add([]byte("null"), []byte("PAR1"))
-	f.Fuzz(func(_ *testing.T, content, rows []byte) {
+	f.Add([]byte(minimal), []byte("PAR1"))
+	f.Add([]byte("null"), []byte("PAR1PAR1"))
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, content, rows []byte) {
 		_, _ = results.Read(content)
-		size := int64(len(rows))
-		if read, err := readJSONL(bytes.NewReader(rows), size); err == nil {
+		path := filepath.Join(dir, "requests.parquet")
+		if err := os.WriteFile(path, rows, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if read, err := readRows(path); err == nil {
 			_, _ = byStage(read)
 		}
-		_, _ = readParquet(bytes.NewReader(rows), size)
 	})
 }
