@@ -1,6 +1,7 @@
 package audit
 
 import (
+	_ "embed"
 	"math"
 	"regexp"
 	"strconv"
@@ -69,15 +70,24 @@ func (r *row) lastsLonger() {
 	}
 }
 
-// term is a quantity by the words of its labels: columns of tables, keys of JSON, lines of text.
+// termsText says what it has.
+//
+//go:embed terms.txt
+var termsText string
+
+// term is a quantity by the words of its labels.
 type term struct {
 	words    *regexp.Regexp
 	quantity string
 }
 
-func terms(pairs ...string) (all []term) {
-	for i := 0; i < len(pairs); i += 2 {
-		all = append(all, term{regexp.MustCompile(`(?:^|\s)(?:` + pairs[i] + `)(?:\s|$)`), pairs[i+1]})
+// terms returns those of a section.
+func terms(section string) (all []term) {
+	_, text, _ := strings.Cut(termsText, "["+section+"]\n")
+	text, _, _ = strings.Cut(text, "\n\n")
+	for line := range strings.Lines(text) {
+		quantity, words, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		all = append(all, term{regexp.MustCompile(`(?:^|\s)(?:` + words + `)(?:\s|$)`), quantity})
 	}
 	return all
 }
@@ -94,35 +104,9 @@ func find(all []term, label string) string {
 
 var (
 	notWord = regexp.MustCompile(`[^a-z0-9]+`)
-	// others are quantities that nothing here follows from.
-	others = terms(`std|sum|error adjusted|per user|per gpu|concurrent requests|normalized|mismatch|effective|active|delay|credit`, "other",
-		`scheduled|http|text|prefill|decode|second token|cached|e2e output|success error|error rate|usage`, "other")
-	// whole quantities are one number, distributed ones have statistics.
-	whole = terms(
-		`goodput`, goodput,
-		`peak (?:output )?(?:token )?(?:throughput|tps)`, peakRate,
-		`(?:request|req|reqeuest) throughput|requests per sec(?:ond)?|req s`, requestRate,
-		`total (?:token )?(?:throughput|tps)|total tokens per sec`, totalRate,
-		`(?:input|prompt) (?:token )?throughput|(?:input|prompt) tokens per sec(?:ond)?`, inputRate,
-		`(?:output|generation) (?:token )?throughput|output tokens per sec(?:ond)?`, outputRate,
-		`tokens per second`, totalRate,
-		`duration|duration s|time taken for tests`, duration,
-		`max(?:imum)? (?:request )?concurrency|number of concurrency|load(?:gen)? concurrency|streams`, concurrency,
-		`(?:request|strategy) rate`, rate,
-		`concurrency`, meanInFlight,
-		`(?:total )?(?:input|prompt) tokens|(?:prompt|input) token count total|total (?:input sequence length|isl)`, input,
-		`(?:total )?(?:generated|output|completion) tokens|output token count total|total (?:output sequence length|osl)`,
-		output,
-		`failed|errored|error request count|failures count`, failed,
-		`success\w*|succeed|completed|request count|successes count`, requests)
-	distributed = terms(
-		`ttft|first token`, ttft, `tpot|per output token`, tpot, `itl|inter (?:token|chunk)`, itl,
-		`e2el?|request latency|latency`, e2e,
-		`output (?:sequence length|token count|len|length|tokens per request)|osl tokens seen`, osl,
-		`(?:input|prompt) (?:sequence length|token count|len|length|tokens per request)|isl tokens seen`, isl)
-	statistics = terms(`mean|avg|average`, mean, `median|p50`, ".p50", `p90`, ".p90", `p95`, ".p95", `p99`, ".p99",
-		`min|minimum`, ".min", `max|maximum`, ".max")
-	inSeconds = terms(`s|sec|seconds`, "s", `ms`, "ms")
+	// others are quantities that nothing here follows from; whole ones are one number, distributed ones have statistics.
+	others, whole, distributed = terms("others"), terms("whole"), terms("distributed")
+	statistics, units          = terms("statistics"), terms("units")
 )
 
 // meaning returns the quantity that a label names, and what its number is multiplied with. The quantity is empty for
@@ -135,7 +119,7 @@ func meaning(label string, seconds bool) (quantity string, scale float64) {
 	statistic := find(statistics, label)
 	if quantity = find(distributed, label); quantity != "" && statistic != "" && !strings.Contains(label, "total") {
 		scale = 1
-		if unit := find(inSeconds, label); quantity != osl && quantity != isl && (unit == "s" || unit == "" && seconds) {
+		if unit := find(units, label); quantity != osl && quantity != isl && (unit == "s" || unit == "" && seconds) {
 			scale = 1000
 		}
 		return quantity + statistic, scale
