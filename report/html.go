@@ -2,10 +2,8 @@ package report
 
 import (
 	"strings"
-	"time"
 
 	"github.com/spate-load/spate/aggregate/ledger"
-	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/points"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/sink"
@@ -13,23 +11,6 @@ import (
 	"github.com/spate-load/spate/report/headline"
 	"github.com/spate-load/spate/report/page"
 )
-
-// recorder makes the recordings of a run's stages while they are merged.
-type recorder struct {
-	run *spatev1.RunRecord
-	all []*page.Recording
-}
-
-// start begins the recording of a stage.
-func (r *recorder) start(*spatev1.StageRecord) merge.Watch {
-	r.all = append(r.all, page.NewRecording())
-	return r.all[len(r.all)-1].Watch
-}
-
-// end ends the last recording. start is the time from the run's start to the stage's.
-func (r *recorder) end(s *merge.Stage, rec *spatev1.StageRecord, start time.Duration) {
-	r.all[len(r.all)-1].End(s, rec, max(start.Seconds(), 0))
-}
 
 // eventsOf returns what happened during a run other than the start and the end of stages: warnings, and agents that
 // were lost or joined.

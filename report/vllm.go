@@ -15,17 +15,6 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// VLLMLayout is a layout of vllm.txt.
-type VLLMLayout string
-
-// Layouts, by version of vLLM. The definitions are the same in both.
-const (
-	// VLLM026 is the layout of `vllm bench serve` as of vLLM 0.26.
-	VLLM026 VLLMLayout = "0.26"
-	// VLLM08 is the layout of benchmark_serving.py up to vLLM 0.8, which many published reports have.
-	VLLM08 VLLMLayout = "0.8"
-)
-
 var (
 	//go:embed vllm.txt.tmpl
 	vllmText     string
@@ -35,9 +24,10 @@ var (
 	}).Parse(vllmText))
 )
 
-// writeVLLM writes a "Serving Benchmark Result" block for each stage, laid out and defined as in vLLM's benchmark.
-func writeVLLM(w io.Writer, r *results.Result, layout VLLMLayout) error {
-	return vllmTemplate.Execute(w, map[string]any{"Stages": results.InPlanTime(r).Stages, "Old": layout == VLLM08})
+// writeVLLM writes a "Serving Benchmark Result" block for each stage, laid out and defined as by `vllm bench serve` of
+// vLLM 0.26.
+func writeVLLM(w io.Writer, r *results.Result) error {
+	return vllmTemplate.Execute(w, results.InPlanTime(r).Stages)
 }
 
 // oneLine joins a text into one line.
@@ -81,8 +71,8 @@ func logHeader(run *spatev1.RunRecord) []byte {
 }
 
 // logStage appends a stage to a log: one line for each metric that has values, and one without a tag. start is the time
-// from the run's start to the stage's.
-func logStage(b *bytes.Buffer, s *merge.Stage, result results.StageResult, start time.Duration) error {
+// from the run's start to the stage's, in seconds.
+func logStage(b *bytes.Buffer, s *merge.Stage, result results.StageResult, start float64) error {
 	fmt.Fprintf(b, "#[Stage %d, tags %d/...: %s, %s, %s]\n", result.Index+1, result.Index, result.Target,
 		result.Workload, result.Load)
 	length := 0.0
@@ -98,7 +88,7 @@ func logStage(b *bytes.Buffer, s *merge.Stage, result results.StageResult, start
 		if err != nil {
 			return fmt.Errorf("stage %d: %s: %w", result.Index+1, m.Name, err)
 		}
-		line := fmt.Sprintf("%.3f,%.3f,%.3f,%s\n", max(start.Seconds(), 0), length,
+		line := fmt.Sprintf("%.3f,%.3f,%.3f,%s\n", start, length,
 			float64(values.Max())/m.Unit.Scale(), encoded)
 		fmt.Fprintf(b, "Tag=%d/%s,%s", result.Index, tagOf(m), line)
 		if m.ID == untagged {

@@ -30,8 +30,6 @@ import (
 
 // Options configure how files are written.
 type Options struct {
-	// VLLMLayout is the layout of vllm.txt. Empty: VLLM026.
-	VLLMLayout VLLMLayout
 	// Thresholds are conditions on all stages, besides those of the plan.
 	Thresholds []string
 	// Each takes the files instead of the run directory. Nil: they are written there.
@@ -85,12 +83,15 @@ func filesOf(ledger *ledger.Ledger, o Options) (result *results.Result, in page.
 		return nil, in, nil, err
 	}
 	var log bytes.Buffer
-	recordings := &recorder{run: run}
+	in = page.Input{Plan: run.GetPlanYaml()}
 	result, err = results.Visit(ledger, results.Visitor{
-		Start: recordings.start,
+		Start: func(*spatev1.StageRecord) merge.Watch {
+			in.Recordings = append(in.Recordings, page.NewRecording())
+			return in.Recordings[len(in.Recordings)-1].Watch
+		},
 		End: func(s *merge.Stage, rec *spatev1.StageRecord, r results.StageResult) error {
-			start := rec.GetStartTime().AsTime().Sub(run.GetBeginTime().AsTime())
-			recordings.end(s, rec, start)
+			start := max(rec.GetStartTime().AsTime().Sub(run.GetBeginTime().AsTime()).Seconds(), 0)
+			in.Recordings[len(in.Recordings)-1].End(s, rec, start)
 			return logStage(&log, s, r, start)
 		},
 	})
@@ -107,7 +108,6 @@ func filesOf(ledger *ledger.Ledger, o Options) (result *results.Result, in page.
 	if err != nil {
 		return nil, in, nil, err
 	}
-	in = page.Input{Plan: run.GetPlanYaml(), Recordings: recordings.all}
 	if result.Headline, in.Changes, err = headline.Of(rows); err != nil {
 		return nil, in, nil, err
 	}
@@ -125,7 +125,7 @@ func filesOf(ledger *ledger.Ledger, o Options) (result *results.Result, in page.
 			return page.Write(w, in)
 		}},
 		{"report.md", func(w io.Writer) error { return writeMarkdown(w, result) }},
-		{"vllm.txt", func(w io.Writer) error { return writeVLLM(w, result, o.VLLMLayout) }},
+		{"vllm.txt", func(w io.Writer) error { return writeVLLM(w, result) }},
 		{"histograms.hlog", contents(append(logHeader(run), log.Bytes()...))},
 	}
 	write, err := requests.Writer(ledger, run, result)

@@ -46,10 +46,9 @@ func NewReport() *cobra.Command {
 
 // reportFlags are the flags of `spate report`.
 type reportFlags struct {
-	Layout     report.VLLMLayout `flag:"vllm-layout" default:"0.26" oneof:"0.26, 0.8" help:"layout of vllm.txt, by version of vLLM: 0.26, or 0.8 as older reports show it"`
-	Salvage    bool              `flag:"salvage" help:"make files from the intact part of a damaged ledger, in DIR/salvaged"`
-	Thresholds []string          `flag:"threshold" typed:"only" commas:"kept" help:"add a <condition> that all stages must meet, such as \"ttft_ms.p99 < 500\"; may be repeated"`
-	Baseline   string            `flag:"baseline" typed:"only" help:"earlier <run> that thresholds compare with: its directory or its results.json"`
+	Salvage    bool     `flag:"salvage" help:"make files from the intact part of a damaged ledger, in DIR/salvaged"`
+	Thresholds []string `flag:"threshold" typed:"only" commas:"kept" help:"add a <condition> that all stages must meet, such as \"ttft_ms.p99 < 500\"; may be repeated"`
+	Baseline   string   `flag:"baseline" typed:"only" help:"earlier <run> that thresholds compare with: its directory or its results.json"`
 	Printed    printing
 }
 
@@ -60,7 +59,7 @@ func (f *reportFlags) run(cmd *cobra.Command, args []string) error {
 	if err := f.Printed.check(); err != nil {
 		return err
 	}
-	options := report.Options{VLLMLayout: f.Layout, Thresholds: f.Thresholds}
+	options := report.Options{Thresholds: f.Thresholds}
 	if err := plancmd.CheckThresholds(f.Thresholds); err != nil {
 		return command.BadInput(err)
 	}
