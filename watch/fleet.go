@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/naming"
@@ -15,25 +17,24 @@ import (
 
 // State returns the state of a run in a word. For a run that has ended, it says how.
 func State(r *spatev1.RunSummary) string {
-	switch r.GetState() {
-	case spatev1.RunState_RUN_STATE_WAITING, spatev1.RunState_RUN_STATE_RUNNING, spatev1.RunState_RUN_STATE_BROKEN:
-		return strings.ToLower(strings.TrimPrefix(r.GetState().String(), "RUN_STATE_"))
-	case spatev1.RunState_RUN_STATE_ENDED:
-		if r.GetOutcome() == spatev1.Outcome_OUTCOME_DONE && !r.GetComplete() {
-			return "incomplete"
-		}
-		return Outcome(r.GetOutcome())
-	default:
-		return Unknown
+	switch {
+	case r.GetState() != spatev1.RunState_RUN_STATE_ENDED:
+		return wordOf(r.GetState(), "RUN_STATE_")
+	case r.GetOutcome() == spatev1.Outcome_OUTCOME_DONE && !r.GetComplete():
+		return "incomplete"
 	}
+	return Outcome(r.GetOutcome())
 }
 
 // Outcome says how a run ended, in a word.
-func Outcome(o spatev1.Outcome) string {
-	if o == spatev1.Outcome_OUTCOME_UNSPECIFIED {
-		return Unknown
+func Outcome(o spatev1.Outcome) string { return wordOf(o, "OUTCOME_") }
+
+// wordOf returns a value of the protocol in a word, n/a for none.
+func wordOf(value fmt.Stringer, prefix string) string {
+	if word := strings.TrimPrefix(value.String(), prefix); word != "UNSPECIFIED" {
+		return strings.ToLower(word)
 	}
-	return strings.ToLower(strings.TrimPrefix(o.String(), "OUTCOME_"))
+	return Unknown
 }
 
 // Runs lists runs in their order, with times of day in a location. If any of them waits, there are columns about how
@@ -41,15 +42,11 @@ func Outcome(o spatev1.Outcome) string {
 func Runs(runs []*spatev1.RunSummary, now time.Time, in *time.Location) *table.Table {
 	t := table.New(table.Words("run", "state", "began"), table.Numbers("time", "stages"), table.Words("verdict", "by"))
 	for _, r := range runs {
-		began := Unknown
-		if r.GetBeginTime() != nil {
-			began = r.GetBeginTime().AsTime().In(in).Format("2006-01-02 15:04")
-		}
 		stages := words.Thousands(uint64(r.GetStagesEnded())) + "/" + words.Thousands(uint64(r.GetStages()))
 		if r.GetState() == spatev1.RunState_RUN_STATE_RUNNING && r.GetStages() == 0 {
 			stages = "in progress" // another process has the ledger
 		}
-		t.Add(Clean(r.GetRunId()), State(r), began, lasted(r, now), stages,
+		t.Add(Clean(r.GetRunId()), State(r), when(r.GetBeginTime(), in, "2006-01-02 15:04"), lasted(r, now), stages,
 			Clean(cmp.Or(r.GetVerdict(), Unknown)), Clean(cmp.Or(r.GetSubmitter(), Unknown)),
 		).Colour = colourOf(r.GetVerdict())
 	}
@@ -81,15 +78,19 @@ func RunsLong(runs []*spatev1.RunSummary, now time.Time, in *time.Location) *tab
 	t.Columns = slices.Concat(t.Columns, table.Words("from", "submitted"), table.Numbers("priority"),
 		table.Words("plan", "stopped by", "reason"))
 	for i, r := range runs {
-		submitted := Unknown
-		if r.GetSubmitTime() != nil {
-			submitted = r.GetSubmitTime().AsTime().In(in).Format("2006-01-02 15:04:05")
-		}
-		t.Rows[i].Add(Clean(cmp.Or(r.GetSubmitterAddress(), Unknown)), submitted, fmt.Sprint(r.GetPriority()),
-			Clean(cmp.Or(r.GetPlan(), Unknown)), Clean(cmp.Or(r.GetStopper(), Unknown)),
+		t.Rows[i].Add(Clean(cmp.Or(r.GetSubmitterAddress(), Unknown)), when(r.GetSubmitTime(), in, time.DateTime),
+			fmt.Sprint(r.GetPriority()), Clean(cmp.Or(r.GetPlan(), Unknown)), Clean(cmp.Or(r.GetStopper(), Unknown)),
 			Clean(cmp.Or(r.GetReason(), r.GetWaitsBecause(), Unknown)))
 	}
 	return t
+}
+
+// when formats a time in a location, n/a if it is not known.
+func when(t *timestamppb.Timestamp, in *time.Location, layout string) string {
+	if t == nil {
+		return Unknown
+	}
+	return t.AsTime().In(in).Format(layout)
 }
 
 // lasted returns how long a run took, or has taken so far.
@@ -147,10 +148,7 @@ func exactTo(c *spatev1.Capacity) string {
 
 // Cordon returns in a word that an agent takes no new runs. Empty: it does.
 func Cordon(c spatev1.Cordon) string {
-	if c == spatev1.Cordon_CORDON_UNSPECIFIED {
-		return ""
-	}
-	return strings.ToLower(strings.TrimPrefix(c.String(), "CORDON_"))
+	return strings.TrimSuffix(wordOf(c, "CORDON_"), Unknown)
 }
 
 // health returns an agent's health, how long one that is silent or missing has not been heard, and whether it takes no
@@ -168,12 +166,7 @@ func health(s *spatev1.AgentStatus) string {
 }
 
 // Health returns an agent's health in a word.
-func Health(h spatev1.AgentHealth) string {
-	if h == spatev1.AgentHealth_AGENT_HEALTH_UNSPECIFIED {
-		return Unknown
-	}
-	return strings.ToLower(strings.TrimPrefix(h.String(), "AGENT_HEALTH_"))
-}
+func Health(h spatev1.AgentHealth) string { return wordOf(h, "AGENT_HEALTH_") }
 
 func positive(n uint32) string {
 	if n == 0 {

@@ -27,10 +27,7 @@ import (
 	"github.com/spate-load/spate/report/page/chart"
 )
 
-// HistoryFormats are the formats of a history.
-var HistoryFormats = []string{"text", "json", "html"}
-
-// History writes a metric over runs in a format of HistoryFormats. width is that of the terminal in columns; 0: any.
+// History writes a metric over runs in a format: json, html or text. width is that of the terminal in columns; 0: any.
 func History(w io.Writer, lines []*spatev1.HistoryLine, format string, width int) error {
 	switch format {
 	case "json":

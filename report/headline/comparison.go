@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/internal/lists"
@@ -47,18 +46,21 @@ func verdict(counts map[compare.Outcome]int) string {
 	return Unclear
 }
 
-// last returns the newest point of a line.
+// last returns the newest point of a line, newest that of all lines. Nil: there are none.
 func last(l *spatev1.HistoryLine) *spatev1.HistoryPoint { return l.GetPoints()[len(l.GetPoints())-1] }
+
+func newest(lines []*spatev1.HistoryLine) (of *spatev1.HistoryPoint) {
+	for _, l := range lines {
+		if p := last(l); of == nil || p.GetTime().AsTime().After(of.GetTime().AsTime()) {
+			of = p
+		}
+	}
+	return of
+}
 
 // Newest returns how the newest run of a history compares with the runs before it. Empty: it was compared with none.
 func Newest(lines []*spatev1.HistoryLine) string {
-	var newest *spatev1.HistoryPoint
-	for _, l := range lines {
-		if p := last(l); newest == nil || p.GetTime().AsTime().After(newest.GetTime().AsTime()) {
-			newest = p
-		}
-	}
-	counts, total, against := map[compare.Outcome]int{}, 0, ""
+	newest, counts, total, against := newest(lines), map[compare.Outcome]int{}, 0, ""
 	for _, l := range lines {
 		if p := last(l); p.GetRun() == newest.GetRun() && p.GetAgainst() != "" {
 			counts[compare.Outcome(p.GetOutcome())]++
@@ -78,13 +80,7 @@ func Newest(lines []*spatev1.HistoryLine) string {
 // Week returns what changed in the seven days before the newest run of a history, from one run to the next. Empty:
 // nothing was compared in this time.
 func Week(lines []*spatev1.HistoryLine) string {
-	var newest time.Time
-	for _, l := range lines {
-		if at := last(l).GetTime().AsTime(); at.After(newest) {
-			newest = at
-		}
-	}
-	since, counts, total := newest.AddDate(0, 0, -7), map[compare.Outcome]int{}, 0
+	since, counts, total := newest(lines).GetTime().AsTime().AddDate(0, 0, -7), map[compare.Outcome]int{}, 0
 	var changes []string
 	for _, l := range lines {
 		for _, p := range l.GetPoints() {

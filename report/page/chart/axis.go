@@ -3,9 +3,9 @@ package chart
 import (
 	"math"
 	"strconv"
-	"strings"
 
 	"github.com/spate-load/spate/internal/lists"
+	"github.com/spate-load/spate/internal/words"
 )
 
 // scale is an axis with its range and its place.
@@ -188,18 +188,11 @@ func Number(v float64) string {
 	if math.Abs(v) < 1000 {
 		return strconv.FormatFloat(sensible(v), 'f', -1, 64)
 	}
-	digits := strconv.FormatFloat(math.Abs(v), 'f', 0, 64)
-	var b strings.Builder
+	sign := ""
 	if v < 0 {
-		b.WriteByte('-')
+		sign = "-"
 	}
-	for i, d := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 {
-			b.WriteByte(',')
-		}
-		b.WriteRune(d)
-	}
-	return b.String()
+	return sign + words.Thousands(uint64(math.RoundToEven(math.Abs(v))))
 }
 
 // sensible rounds to three significant digits.
