@@ -104,7 +104,8 @@ func find(all []term, label string) string {
 
 var (
 	notWord = regexp.MustCompile(`[^a-z0-9]+`)
-	// others are quantities that nothing here follows from; whole ones are one number, distributed ones have statistics.
+	// others are quantities that nothing here follows from; whole ones are one number; distributed ones have
+	// statistics.
 	others, whole, distributed = terms("others"), terms("whole"), terms("distributed")
 	statistics, units          = terms("statistics"), terms("units")
 )

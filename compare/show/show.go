@@ -14,8 +14,8 @@ import (
 	"github.com/spate-load/spate/internal/words"
 )
 
-// Write writes a comparison in a format: json, html, markdown or text. width is that of the terminal in columns; 0: any.
-// all also shows metrics that do not differ.
+// Write writes a comparison in a format: json, html, markdown or text. width is that of the terminal in columns; 0:
+// any. all also shows metrics that do not differ.
 func Write(w io.Writer, c *compare.Comparison, format string, width int, all bool) error {
 	switch format {
 	case "json":
