@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
-
-	"github.com/spate-load/spate/workload/draw"
 )
 
 // TestSharedOracle compares shared prefixes with a scan of all earlier rows.
@@ -37,25 +35,6 @@ func TestSharedOracle(t *testing.T) {
 			if got, err := known.Shared(p.ids, p.isl); err != nil || got != want {
 				t.Fatalf("%v shares %d tokens (%v), want %d", p, got, err, want)
 			}
-		}
-	})
-}
-
-// TestHashesOracle compares the set with a map.
-func TestHashesOracle(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var got hashes
-		want := map[uint64]bool{}
-		s := draw.New(rapid.Uint64().Draw(t, "seed"), "test")
-		for i := range rapid.Uint64Range(0, 20_000).Draw(t, "n") {
-			hash := draw.Mix(s.Below(i, 10_000))
-			if got.has(hash) != want[hash] || got.add(hash) == want[hash] || !got.has(hash) {
-				t.Fatalf("%x after %d", hash, i)
-			}
-			want[hash] = true
-		}
-		if got.size != len(want) {
-			t.Fatalf("%d hashes, want %d", got.size, len(want))
 		}
 	})
 }
