@@ -47,17 +47,19 @@ var bulkAlive = keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 20 *
 // one for bulk data, that is the push stream and datasets. It ends when the first of these fails, or when nothing is
 // heard for too long.
 type session struct {
-	agent         *Agent
-	ctx           context.Context
-	control       grpc.BidiStreamingClient[spatev1.ConnectRequest, spatev1.ConnectResponse]
-	clock         *coordinatorClock
-	lastCPU       time.Duration
-	lastAt        clock.Instant
-	beats         beats
-	heard         atomic.Int64 // when the last message came
-	messages      chan *spatev1.ConnectResponse
-	disconnecting chan error // why the session must end
-	answers       answers
+	agent    *Agent
+	ctx      context.Context
+	control  grpc.BidiStreamingClient[spatev1.ConnectRequest, spatev1.ConnectResponse]
+	clock    *coordinatorClock
+	lastCPU  time.Duration
+	lastAt   clock.Instant
+	beats    beats
+	heard    atomic.Int64 // when the last message came
+	messages chan *spatev1.ConnectResponse
+	answers  answers
+	// disconnect ends the session, such as because the coordinator has a wrong view of this agent: the next Hello tells
+	// it what the agent has.
+	disconnect context.CancelCauseFunc
 
 	sending sync.Mutex // a stream allows one sender at a time
 }
@@ -104,9 +106,9 @@ func (a *Agent) serveSession(ctx context.Context, conn, bulk *grpc.ClientConn, w
 		return err
 	}
 	s := &session{
-		agent: a, ctx: ctx, control: control, lastCPU: clock.CPU(), lastAt: clock.Now(),
-		messages: make(chan *spatev1.ConnectResponse, maxMessages), disconnecting: make(chan error, 1),
-		answers: answers{added: make(chan struct{}, 1)}, clock: newCoordinatorClock(a.supervisor.ClockStoodStill),
+		agent: a, ctx: ctx, control: control, lastCPU: clock.CPU(), lastAt: clock.Now(), disconnect: cancel,
+		messages: make(chan *spatev1.ConnectResponse, maxMessages),
+		answers:  answers{added: make(chan struct{}, 1)}, clock: newCoordinatorClock(a.supervisor.ClockStoodStill),
 	}
 	greeted := clock.Now()
 	late := time.AfterFunc(welcomeTimeout, func() { cancel(errNoWelcome) })
@@ -130,12 +132,12 @@ func (a *Agent) serveSession(ctx context.Context, conn, bulk *grpc.ClientConn, w
 	group.Go(s.receive)
 	group.Go(s.handleAll)
 	group.Go(s.sendAnswers)
-	group.Go(s.awaitDisconnect)
 	group.Go(func() error { return s.watchSilence(max(silentBeats*interval, minSilence)) })
 	group.Go(func() error { return s.heartbeats(interval) })
 	group.Go(func() error { return s.clock.Follow(ctx, service) })
 	group.Go(func() error { return s.push(spatev1.NewMetricsServiceClient(bulk)) })
-	return group.Wait()
+	_ = group.Wait()
+	return context.Cause(ctx) // the first error, or that of disconnect
 }
 
 // errNoWelcome ends a session whose Hello is not answered in time.
@@ -267,25 +269,6 @@ func (s *session) awaitClock() error {
 	select {
 	case <-s.clock.settled:
 		return nil
-	case <-s.ctx.Done():
-		return s.ctx.Err()
-	}
-}
-
-// disconnect ends the session because the coordinator has a wrong view of this agent. The next Hello tells it what the
-// agent has.
-func (s *session) disconnect(why error) {
-	select {
-	case s.disconnecting <- why:
-	default: // the session is already ending
-	}
-}
-
-// awaitDisconnect blocks until disconnect is called, and returns why, or until the session ends.
-func (s *session) awaitDisconnect() error {
-	select {
-	case why := <-s.disconnecting:
-		return why
 	case <-s.ctx.Done():
 		return s.ctx.Err()
 	}
