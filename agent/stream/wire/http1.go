@@ -53,8 +53,6 @@ const (
 	headLimit = 256 << 10
 	// maxInterim is how many responses are read before a request fails for want of a final one.
 	maxInterim = 5
-	// maxStale is how many idle connections that have ended a request may close before it opens a new one.
-	maxStale = 4
 	// lingerWait is how long the caller waits for the end of a body after its last event: most servers write that end
 	// apart. drainWait is how long the connection then waits for it in the background. drainLimit is how many more
 	// bytes the body may have.
@@ -72,7 +70,7 @@ var (
 
 // roundTrip implements version.
 func (p *http1Pool) roundTrip(ctx context.Context, q *Outgoing, user User) (*http.Response, error) {
-	c, reused, err := p.get(ctx, q)
+	c, reused, err := p.idle.get(ctx, q, (*http1Conn).quiet, p.open)
 	if err != nil {
 		return nil, err
 	}
@@ -94,23 +92,6 @@ func (p *http1Pool) roundTrip(ctx context.Context, q *Outgoing, user User) (*htt
 
 // interrupt makes reads and writes that wait for the connection fail.
 func (c *http1Conn) interrupt() { _ = c.SetDeadline(time.Unix(1, 0)) }
-
-// get returns an idle connection that is still open, or opens one.
-func (p *http1Pool) get(ctx context.Context, q *Outgoing) (c *http1Conn, reused bool, err error) {
-	at := originOf(q.URL)
-	for i := 0; i < maxStale && !q.NewConn; i++ {
-		c, ok := p.idle.take(at)
-		if !ok {
-			break
-		}
-		if c.quiet() {
-			return c, true, nil
-		}
-		c.Close()
-	}
-	c, err = p.open(ctx, q.URL)
-	return c, false, err
-}
 
 // open dials a new connection.
 func (p *http1Pool) open(ctx context.Context, u *url.URL) (*http1Conn, error) {

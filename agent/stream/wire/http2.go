@@ -45,7 +45,7 @@ func newHTTP2Pool(d *dialer, alwaysNew bool) *http2Pool {
 
 // roundTrip implements version.
 func (p *http2Pool) roundTrip(ctx context.Context, q *Outgoing, user User) (*http.Response, error) {
-	c, reused, err := p.get(ctx, q)
+	c, reused, err := p.idle.get(ctx, q, func(c *http2Conn) bool { return c.CanTakeNewRequest() }, p.open)
 	if err != nil {
 		return nil, err
 	}
@@ -75,23 +75,6 @@ func (q *Outgoing) request(ctx context.Context) *http.Request {
 	r := &http.Request{Method: q.Method, URL: q.URL, Host: q.Host, Header: headers, Body: q.Body,
 		ContentLength: int64(q.Length)}
 	return r.WithContext(ctx)
-}
-
-// get returns an idle connection that is still open, or opens one.
-func (p *http2Pool) get(ctx context.Context, q *Outgoing) (c *http2Conn, reused bool, err error) {
-	at := originOf(q.URL)
-	for !q.NewConn {
-		c, ok := p.idle.take(at)
-		if !ok {
-			break
-		}
-		if c.CanTakeNewRequest() {
-			return c, true, nil
-		}
-		c.Close()
-	}
-	c, err = p.open(ctx, q.URL)
-	return c, false, err
 }
 
 // open dials a new connection.

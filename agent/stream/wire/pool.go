@@ -121,7 +121,7 @@ func originOf(u *url.URL) origin { return origin{u.Scheme, u.Host} }
 
 // idle holds the idle connections of a pool by where they lead. The one used last is taken first. It is safe for
 // concurrent use. The zero value is ready for use.
-type idle[C any] struct {
+type idle[C io.Closer] struct {
 	mu    sync.Mutex
 	conns map[origin][]C
 }
@@ -137,6 +137,27 @@ func (i *idle[C]) take(to origin) (c C, ok bool) {
 	}
 	i.conns[to] = conns[:n]
 	return conns[n], true
+}
+
+// maxStale is how many idle connections that have ended a request may close before it opens a new one.
+const maxStale = 4
+
+// get returns an idle connection that is still usable, or opens one.
+func (i *idle[C]) get(
+	ctx context.Context, q *Outgoing, usable func(C) bool, open func(context.Context, *url.URL) (C, error),
+) (c C, reused bool, err error) {
+	for n := 0; n < maxStale && !q.NewConn; n++ {
+		c, ok := i.take(originOf(q.URL))
+		if !ok {
+			break
+		}
+		if usable(c) {
+			return c, true, nil
+		}
+		c.Close()
+	}
+	c, err = open(ctx, q.URL)
+	return c, false, err
 }
 
 // put adds an idle connection.
