@@ -145,7 +145,7 @@ func (e *expansion) order(targets []*spatev1.Target, workloads []*spatev1.Worklo
 	}
 	repeat := func(p place) int { return int(points[p.point].load.GetRepeat()) }
 	switch {
-	case e.plan.GetOrder() == OrderTarget:
+	case e.plan.GetOrder() == "target": // one after the other, instead of in turns
 		repeat = func(place) int { return 0 }
 		fallthrough
 	case slices.ContainsFunc(targets, func(t *spatev1.Target) bool { return t.GetServer() != nil }):
@@ -171,9 +171,6 @@ func inBlocks(all []place, targets []*spatev1.Target, repeat func(place) int) {
 		}
 	}
 }
-
-// OrderTarget is the order in which targets run one after the other, instead of in turns.
-const OrderTarget = "target"
 
 // frame returns what all stages have in common.
 func (e *expansion) frame() *spatev1.Stage {

@@ -327,8 +327,5 @@ loads:
 		if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", order, diff)
 		}
-		if warned := strings.Contains(fmt.Sprint(p.Warnings()), "one after the other"); warned != (order == "order: target\n") {
-			t.Errorf("%q: warnings %v", order, p.Warnings())
-		}
 	}
 }

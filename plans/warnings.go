@@ -3,72 +3,22 @@ package plans
 import (
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/spate-load/spate/plans/defaults"
 	"github.com/spate-load/spate/plans/loadpoint"
 	"github.com/spate-load/spate/plans/rules"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
-
-// Warnings returns what is valid in a plan but perhaps not intended: targets that do not run in turns, limits that do
-// not apply to a target, or percentiles that stages are too short to know.
-func (p *Plan) Warnings() Mistakes {
-	return slices.Concat(p.oneAfterTheOther(), p.idleLimits(), p.fewValues())
-}
-
-// oneAfterTheOther returns a warning if several targets do not run in turns.
-func (p *Plan) oneAfterTheOther() Mistakes {
-	if p.msg.GetOrder() != OrderTarget || len(p.msg.GetTargets()) < 2 {
-		return nil
-	}
-	return Mistakes{p.Mistake("order", "the targets run one after the other: what changes over time, such as heat, other users or "+
-		"the uptime of a server, cannot be told apart from a difference between them; leave this out if they can run in turns")}
-}
 
 // Meet reports whether a load of the plan runs a target with a workload.
 func (p *Plan) Meet(t *spatev1.Target, w *spatev1.Workload) bool {
 	return rules.Meet(p.msg, t, w)
 }
 
-// idleLimits returns a warning for each SLO and target whose answers come in one piece, so that some limits do not
-// apply.
-func (p *Plan) idleLimits() (found Mistakes) {
-	found = p.idleLimitsOf("slo", p.msg.GetSlo(), func(*spatev1.Target) bool { return true })
-	for i, w := range p.msg.GetWorkloads() {
-		for j, part := range w.GetMix().GetParts() {
-			found = append(found, p.idleLimitsOf(fmt.Sprintf("workloads[%d].mix.parts[%d].slo", i, j), part.GetSlo(),
-				func(t *spatev1.Target) bool { return p.Meet(t, w) })...)
-		}
-	}
-	return found
-}
-
-// idleLimitsOf returns the warnings about one SLO. of reports whether the SLO is for a target.
-func (p *Plan) idleLimitsOf(path string, slo *spatev1.SLO, of func(*spatev1.Target) bool) (found Mistakes) {
-	fields := p.document.Given(path, "ttft", "tpot")
-	if len(fields) == 0 {
-		return nil
-	}
-	effect := "its requests have no goodput there"
-	if slo.GetE2E() != nil {
-		effect = "e2e alone applies there"
-	}
-	for _, t := range p.msg.GetTargets() {
-		if of(t) && !defaults.Streams(t) {
-			found = append(found, p.Mistake(path+"."+fields[0], fmt.Sprintf(
-				"%s cannot be measured on the target %q, whose answers come in one piece: %s",
-				strings.Join(fields, " and "), t.GetName(), effect)))
-		}
-	}
-	return found
-}
-
-// fewValues returns a warning for each percentile of a search or a frontier that its stages cannot know, all of them or
-// those at low rates. How many requests a closed loop makes in a duration is not known before.
-func (p *Plan) fewValues() (found Mistakes) {
+// Warnings returns what is valid in a plan but hardly intended: each percentile of a search or a frontier that its
+// stages cannot know, all of them or those at low rates. How many requests a closed loop makes in a duration is not
+// known before.
+func (p *Plan) Warnings() (found Mistakes) {
 	for i, l := range p.msg.GetLoads() {
 		for kind, keep := range map[string]*spatev1.Objectives{
 			"search": l.GetSearch().GetKeep(), "frontier": l.GetFrontier().GetKeep(),
