@@ -217,8 +217,8 @@ func TestHandlerAlone(t *testing.T) {
 // An invalid configuration starts nothing.
 func TestInvalidConfigIsRefused(t *testing.T) {
 	c := fast()
-	c.Replicas = 0
-	if _, err := Start(c); err == nil || !strings.Contains(err.Error(), "Replicas is 0") {
+	c.Pace.Ticks = true
+	if _, err := Start(c); err == nil || !strings.Contains(err.Error(), "Pace.BetweenTokens is 0s") {
 		t.Errorf("Start: %v", err)
 	}
 }

@@ -4,14 +4,9 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"math"
-	"reflect"
-	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spate-load/spate/internal/reason"
@@ -21,10 +16,10 @@ import (
 // do not print it. Its tags declare flags of `spate simulate`.
 type Config struct {
 	// Endpoints is the number of endpoints that Start serves if it is given no addresses. Default 1.
-	Endpoints int `least:"1" plan:"endpoints"`
+	Endpoints int `plan:"endpoints"`
 	// Replicas is the number of equal engines behind one endpoint. A request goes to the engine with the fewest
 	// requests in flight, the first among equals. Default 1.
-	Replicas int `least:"1" plan:"replicas"`
+	Replicas int `plan:"replicas"`
 	// ReplicaSpread is how much slower the last engine is than the first, as a share, counted over all endpoints. The
 	// engines between lie evenly between them. Not for use with PrefillEngines. Default 0: all are equal.
 	ReplicaSpread float64 `plan:"replica_spread"`
@@ -61,10 +56,10 @@ type Config struct {
 	// TextlessShare is the chance of each token to be streamed as a frame with empty text, as engines send halves of
 	// characters and special tokens, 0 (default) to 1. In APIs without such frames (responses and Anthropic's messages,
 	// as vLLM serves them), these tokens have no frame.
-	TextlessShare float64 `most:"1" plan:"textless_share"`
+	TextlessShare float64 `plan:"textless_share"`
 	// WrongShare is the chance of each answer to be wrong, 0 (default) to 1, of requests that make more than WrongAbove
 	// in flight at the endpoint, at endpoint WrongEndpoint, counted from 1, or at all of them if that is 0.
-	WrongShare    float64 `most:"1" plan:"wrong_share"`
+	WrongShare    float64 `plan:"wrong_share"`
 	WrongAbove    int     `plan:"wrong_above"`
 	WrongEndpoint int     `plan:"wrong_endpoint"`
 	// Dialect is how the server introduces itself, and how it handles request fields that only some servers know.
@@ -89,31 +84,23 @@ func Default() Config {
 	}
 }
 
-// fieldName matches the valid values of Frames.ReasoningField.
-var fieldName = regexp.MustCompile(`^[A-Za-z0-9_]*$`)
-
-// Validate returns all errors of the configuration, joined, or nil.
+// Validate checks the faults and the pace. The schema of plans and the flags check the rest.
 func (c *Config) Validate() error {
-	errs := []error{check("", reflect.ValueOf(c).Elem())}
-	for i := range c.Faults {
-		errs = append(errs, check(fmt.Sprintf("Faults[%d].", i), reflect.ValueOf(c.Faults[i])))
+	errs := []error{
+		reason.If(c.Pace.FirstToken < 0, "simulator: Pace.FirstToken is %v: give at least 0s", c.Pace.FirstToken),
+		reason.If(c.Pace.Set() && c.Pace.BetweenTokens <= 0, "simulator: Pace.BetweenTokens is %v: give a time above 0",
+			c.Pace.BetweenTokens),
 	}
-	return errors.Join(append(errs,
-		reason.If(c.Model.PrefillTokensPerSecond == 0,
-			"simulator: Model.PrefillTokensPerSecond is 0: give a number above 0"),
-		reason.If(c.Model.CacheBlocks > 0 && c.Model.CacheBlockTokens == 0,
-			"simulator: Model.CacheBlockTokens is 0: give at least 1"),
-		reason.If(c.Model.PrefillFirst && c.Model.PrefillSharing, "simulator: Model.PrefillFirst and "+
-			"Model.PrefillSharing are both set: give one of them, because a shared prefill has no queue to take first"),
-		reason.If(c.ReplicaSpread > 0 && c.PrefillEngines > 0, "simulator: ReplicaSpread and PrefillEngines are both "+
-			"set: give one of them, because the replicas of a disaggregated group are equal"),
-		reason.If(c.Pace.Set() && c.Pace.BetweenTokens == 0,
-			"simulator: Pace.BetweenTokens is 0s: give a time above 0"),
-		reason.If(c.OutputLength.Stddev > 0 && c.OutputLength.Mean == 0,
-			"simulator: OutputLength.Stddev is set without OutputLength.Mean: give both"),
-		reason.If(!fieldName.MatchString(c.Frames.ReasoningField),
-			"simulator: Frames.ReasoningField is %q: give a name of letters, digits and _",
-			c.Frames.ReasoningField))...)
+	for _, f := range c.Faults {
+		errs = append(errs,
+			reason.If(!slices.Contains(faultKinds, f.Kind), "simulator: fault %q is not known: give one of %q",
+				f.Kind, faultKinds),
+			reason.If(!(f.Probability >= 0 && f.Probability <= 1), "simulator: the share of fault %q is %v: give 0 to 1",
+				f.Kind, f.Probability),
+			reason.If(f.AfterTokens < 0, "simulator: fault %q is after %d tokens: give at least 0", f.Kind, f.AfterTokens),
+			reason.If(f.Pause < 0, "simulator: the pause of fault %q is %v: give at least 0s", f.Kind, f.Pause))
+	}
+	return errors.Join(errs...)
 }
 
 // Loops returns the number of engines or groups behind an endpoint. Each runs in its own loop.
@@ -137,57 +124,6 @@ func (c *Config) ServedName() string {
 	return "simulated"
 }
 
-// check returns the errors of a struct's fields and of those of the structs in it. path is how they are named. Numbers
-// and times are from the tag `least` to the tag `most`, else from 0. A text is one of the tag `words`, or empty if it
-// has a tag `default`.
-func check(path string, of reflect.Value) error {
-	var errs []error
-	for i := range of.NumField() {
-		field := of.Type().Field(i)
-		name := path + field.Name
-		switch v := of.Field(i); v.Kind() {
-		case reflect.Struct:
-			errs = append(errs, check(name+".", v))
-		case reflect.Int, reflect.Int64:
-			errs = append(errs, checkNumber(name, float64(v.Int()), v.Interface(), field.Tag))
-		case reflect.Float64:
-			errs = append(errs, checkNumber(name, v.Float(), v.Interface(), field.Tag))
-		case reflect.String:
-			errs = append(errs, checkWord(name, v.String(), field.Tag))
-		default:
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// checkNumber checks a number, shown as it is in the configuration.
-func checkNumber(name string, n float64, shown any, tags reflect.StructTag) error {
-	least, _ := strconv.ParseFloat(tags.Get("least"), 64) // 0 without the tag
-	most, err := strconv.ParseFloat(tags.Get("most"), 64)
-	if err != nil {
-		most = math.MaxFloat64
-	}
-	if n >= least && n <= most {
-		return nil
-	}
-	if err == nil && !math.IsInf(most, 1) {
-		return fmt.Errorf("simulator: %s is %v: give %v to %v", name, shown, least, most)
-	}
-	if _, is := shown.(time.Duration); is {
-		return fmt.Errorf("simulator: %s is %v: give at least %v", name, shown, time.Duration(least))
-	}
-	return fmt.Errorf("simulator: %s is %v: give at least %v", name, shown, least)
-}
-
-func checkWord(name, word string, tags reflect.StructTag) error {
-	known := strings.Split(tags.Get("words"), ", ")
-	_, optional := tags.Lookup("default")
-	if known[0] == "" || slices.Contains(known, word) || word == "" && optional {
-		return nil
-	}
-	return fmt.Errorf("simulator: %s is %q: give one of %q", name, word, known)
-}
-
 // FieldHandling is how a server handles a request field that not all servers know.
 type FieldHandling string
 
@@ -205,11 +141,11 @@ type Dialect struct {
 	OwnedBy string `plan:"owned_by"`
 	// ExactOutput is the handling of ignore_eos and min_tokens, under whatever names an API has for them. Default
 	// Honoured.
-	ExactOutput FieldHandling `default:"honoured" words:"honoured, ignored, refused" plan:"exact_output"`
+	ExactOutput FieldHandling `plan:"exact_output"`
 	// Tools is the handling of tools, response_format and the like in chat, completions and Anthropic's messages.
 	// Honoured, the default: a tool that tool_choice forces is called, and answers have the form. Ignored: answers are
 	// words.
-	Tools FieldHandling `default:"honoured" words:"honoured, ignored, refused" plan:"tools"`
+	Tools FieldHandling `plan:"tools"`
 }
 
 // FaultKind is one way in which a server fails.
@@ -235,12 +171,15 @@ const (
 	FaultJSONBody FaultKind = "json-body"
 )
 
+var faultKinds = []FaultKind{FaultTooManyRequests, FaultServerError, FaultGarbage, FaultGarbageFrame, FaultErrorFrame,
+	FaultCut, FaultReset, FaultStall, FaultJSONBody}
+
 // Fault is a fault and how often it strikes.
 type Fault struct {
 	// Kind is what happens.
-	Kind FaultKind `words:"429, 500, garbage, garbage-frame, error-frame, cut, reset, stall, json-body"`
+	Kind FaultKind
 	// Probability is the chance that the fault strikes a request, from 0 to 1.
-	Probability float64 `most:"1"`
+	Probability float64 ``
 	// AfterTokens is the number of tokens sent before the fault.
 	AfterTokens int
 	// Pause is the silence of a stall. 0: until the client leaves or the simulator closes.
@@ -276,21 +215,21 @@ type Frames struct {
 	// and response.in_progress of responses, message_start of Anthropic, messageStart of Bedrock. The other APIs have
 	// none. An item of responses and a block of Anthropic start with their first text, as in vLLM. With RoleAtOnce a
 	// block of Anthropic starts at once, as at Anthropic. Default RoleWithFirstToken.
-	Role RoleFrame `flag:"role" words:"first-token, at-once, none" help:"<when> to send what comes before the first token, such as a chat's role: first-token, at-once or none"`
+	Role RoleFrame `flag:"role" oneof:"first-token, at-once, none" help:"<when> to send what comes before the first token, such as a chat's role: first-token, at-once or none"`
 	// Deliver is how much of the output is sent at a time. Default, and "": DeliverAsProduced.
-	Deliver Delivery `default:"as-produced" words:"as-produced, one-write, one-frame" plan:"deliver"`
+	Deliver Delivery `plan:"deliver"`
 	// ReasoningTokens is the number of reasoning tokens at the start of the output. Chat, responses, Anthropic's
 	// messages, Bedrock and Gemini stream them separately from the answer. In the other APIs they are text like the
 	// rest, unless they are hidden. Default 0.
 	ReasoningTokens int `plan:"reasoning_tokens"`
 	// ReasoningField is the field of a chat's delta that carries reasoning: "reasoning_content" (default), "reasoning",
 	// or any other name. With ReasoningHidden no API streams reasoning, but it takes its time and counts in usage.
-	ReasoningField string `default:"reasoning_content" plan:"reasoning_field"`
+	ReasoningField string `plan:"reasoning_field"`
 	// NoReasoningUsage leaves the number of reasoning tokens out of usage. Default: chat and responses report it.
 	NoReasoningUsage bool `plan:"reasoning_untold"`
 	// TokensPerFrame is the number of tokens per frame. The first token is alone in its frame and the last frame has
 	// the rest, as with vLLM's stream interval. Default 1.
-	TokensPerFrame int `least:"1" plan:"tokens_per_frame"`
+	TokensPerFrame int `plan:"tokens_per_frame"`
 	// FinishFrame sends finish_reason in a separate frame after the last token, as OpenAI does, and an output that ends
 	// by itself ends with its last text. Default, as in vLLM: finish_reason comes with the last token, and an output
 	// that ends by itself ends with the end-of-sequence token, which has no text, takes a step of its own and counts in
@@ -303,23 +242,23 @@ type Frames struct {
 type Model struct {
 	// PrefillTokensPerSecond is the prefill speed for one prompt at a time. +Inf: prefill takes no time. Default
 	// 50,000.
-	PrefillTokensPerSecond float64 `most:"+Inf" plan:"prefill_tokens_per_second"`
+	PrefillTokensPerSecond float64 `plan:"prefill_tokens_per_second"`
 	// DecodeStep is the time of a decode step with one request. Default 5 ms.
 	DecodeStep time.Duration `plan:"decode_step"`
 	// DecodeStepPerRequest is the time that each further request adds to the step. Default 50 us.
 	DecodeStepPerRequest time.Duration `plan:"decode_step_per_request"`
 	// MaxRunning is the maximum number of requests in prefill and decode together, or in decode alone with
 	// disaggregated serving. The rest queue. Default 256.
-	MaxRunning int `least:"1" plan:"max_running"`
+	MaxRunning int `plan:"max_running"`
 	// PrefillInterference is the share of its decoding pace that an engine loses while it prefills, 0 to 1. 1 is an
 	// engine that does one of the two at a time, prefill first. Disaggregated engines lose none. Default 0.
-	PrefillInterference float64 `most:"1" plan:"prefill_interference"`
+	PrefillInterference float64 `plan:"prefill_interference"`
 	// TransferPerThousandTokens is how long a disaggregated prefill engine takes to hand over the KV cache of 1,000
 	// prompt tokens, before the first token. Default 0.
 	TransferPerThousandTokens time.Duration `plan:"transfer_per_thousand_tokens"`
 	// TransferInterference is the share of their decoding pace that the decode engines of a disaggregated group lose
 	// while a KV cache is handed over, 0 to 1. 1 is an engine that stands still while it receives one. Default 0.
-	TransferInterference float64 `most:"1" plan:"transfer_interference"`
+	TransferInterference float64 `plan:"transfer_interference"`
 	// PrefillFirst lets a disaggregated prefill engine take all waiting prompts before it hands over the KV caches of
 	// the finished ones. These are handed over together, and the decode engines lose TransferInterference from the end
 	// of the first prefill on. Default: each KV cache is handed over before the next prompt is taken.
@@ -338,7 +277,7 @@ type Model struct {
 	PrefillJitter float64 `plan:"prefill_jitter"`
 	StepJitter    float64 `plan:"step_jitter"`
 	// StallShare is the chance that a decode step takes Stall longer. Default 0.
-	StallShare float64       `most:"1" plan:"stall_share"`
+	StallShare float64       `plan:"stall_share"`
 	Stall      time.Duration `plan:"stall"`
 	// CacheBlocks is the size of each prefill engine's prefix cache, in blocks of CacheBlockTokens tokens (default 16).
 	// 0, the default: there is no cache.

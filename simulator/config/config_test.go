@@ -22,51 +22,17 @@ func TestDefaultIsValid(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	for want, spoil := range map[string]func(*Config){
-		"Endpoints is 0":                                func(c *Config) { c.Endpoints = 0 },
-		"Replicas is -1":                                func(c *Config) { c.Replicas = -1 },
-		"MaxModelTokens is -1":                          func(c *Config) { c.MaxModelTokens = -1 },
-		"ChatTemplateTokens is -2":                      func(c *Config) { c.ChatTemplateTokens = -2 },
-		"PrefillTokensPerSecond is 0":                   func(c *Config) { c.Model.PrefillTokensPerSecond = 0 },
-		"PrefillTokensPerSecond is NaN":                 func(c *Config) { c.Model.PrefillTokensPerSecond = math.NaN() },
-		"DecodeStep is -1ns":                            func(c *Config) { c.Model.DecodeStep = -1 },
-		"DecodeStepPerRequest is -1ns":                  func(c *Config) { c.Model.DecodeStepPerRequest = -1 },
-		"MaxRunning is 0":                               func(c *Config) { c.Model.MaxRunning = 0 },
-		"PrefillEngines is -1":                          func(c *Config) { c.PrefillEngines = -1 },
-		"PrefillInterference is 1.5":                    func(c *Config) { c.Model.PrefillInterference = 1.5 },
-		"PrefillInterference is NaN":                    func(c *Config) { c.Model.PrefillInterference = math.NaN() },
-		"ThousandTokens is -1ns":                        func(c *Config) { c.Model.TransferPerThousandTokens = -1 },
-		"Overhead is -1ns":                              func(c *Config) { c.Model.Overhead = -1 },
-		"CacheBlocks is -1":                             func(c *Config) { c.Model.CacheBlocks = -1 },
-		"CacheBlockTokens is 0":                         func(c *Config) { c.Model.CacheBlocks, c.Model.CacheBlockTokens = 1, 0 },
-		"Frames.Role is \"never\"":                      func(c *Config) { c.Frames.Role = "never" },
-		"TokensPerFrame is 0":                           func(c *Config) { c.Frames.TokensPerFrame = 0 },
-		"ReasoningTokens is -1":                         func(c *Config) { c.Frames.ReasoningTokens = -1 },
-		"Faults[1].Kind is \"fire\"":                    func(c *Config) { c.Faults = []Fault{{Kind: FaultCut}, {Kind: "fire"}} },
-		"Faults[0].Probability is 1.5: give 0 to 1":     func(c *Config) { c.Faults = []Fault{{Kind: FaultCut, Probability: 1.5}} },
-		"ReplicaSpread is -1":                           func(c *Config) { c.ReplicaSpread = -1 },
-		"ReplicaSkew is -1":                             func(c *Config) { c.ReplicaSkew = -1 },
-		"ReplicaSpread and PrefillEngines are both set": func(c *Config) { c.ReplicaSpread, c.PrefillEngines = 0.5, 1 },
-		"TransferInterference is 2":                     func(c *Config) { c.Model.TransferInterference = 2 },
-		"Model.PrefillFirst and Model.PrefillSharing": func(c *Config) {
-			c.Model.PrefillFirst, c.Model.PrefillSharing = true, true
+		`fault "fire" is not known: give one of`: func(c *Config) { c.Faults = []Fault{{Kind: FaultCut}, {Kind: "fire"}} },
+		`share of fault "cut" is 1.5: give 0 to 1`: func(c *Config) {
+			c.Faults = []Fault{{Kind: FaultCut, Probability: 1.5}}
 		},
-		"PrefillPerPrompt is -1ns":    func(c *Config) { c.Model.PrefillPerPrompt = -1 },
-		"PrefillJitter is -1":         func(c *Config) { c.Model.PrefillJitter = -1 },
-		"StepJitter is +Inf":          func(c *Config) { c.Model.StepJitter = math.Inf(1) },
-		"StallShare is NaN":           func(c *Config) { c.Model.StallShare = math.NaN() },
-		"Model.Stall is -1ns":         func(c *Config) { c.Model.Stall = -1 },
-		"OutputLength.Mean is NaN":    func(c *Config) { c.OutputLength.Mean = math.NaN() },
-		"Stddev is set without":       func(c *Config) { c.OutputLength.Stddev = 5 },
-		"TextlessShare is 1.5":        func(c *Config) { c.TextlessShare = 1.5 },
-		"ExactOutput is \"never\"":    func(c *Config) { c.Dialect.ExactOutput = "never" },
-		"Deliver is \"late\"":         func(c *Config) { c.Frames.Deliver = "late" },
-		"ReasoningField is \"a b\"":   func(c *Config) { c.Frames.ReasoningField = "a b" },
-		"Faults[0].AfterTokens is -1": func(c *Config) { c.Faults = []Fault{{Kind: FaultCut, AfterTokens: -1}} },
-		"Pace.FirstToken is -1s":      func(c *Config) { c.Pace = Pace{FirstToken: -time.Second, BetweenTokens: 1} },
-		"Pace.BetweenTokens is 0s":    func(c *Config) { c.Pace.Ticks = true },
-		"Protocol.HTTP is \"3\": give one of [\"1.1\" \"2\" \"any\"]": func(c *Config) { c.Protocol.HTTP = "3" },
-		"Model.MaxRunning is -3: give at least 1":                     func(c *Config) { c.Model.MaxRunning = -3 },
-		"Model.Stall is -1ns: give at least 0s":                       func(c *Config) { c.Model.Stall = -1 },
+		`share of fault "cut" is NaN`: func(c *Config) {
+			c.Faults = []Fault{{Kind: FaultCut, Probability: math.NaN()}}
+		},
+		`fault "cut" is after -1 tokens`: func(c *Config) { c.Faults = []Fault{{Kind: FaultCut, AfterTokens: -1}} },
+		`pause of fault "stall" is -1ns`: func(c *Config) { c.Faults = []Fault{{Kind: FaultStall, Pause: -1}} },
+		"Pace.FirstToken is -1s":         func(c *Config) { c.Pace = Pace{FirstToken: -time.Second, BetweenTokens: 1} },
+		"Pace.BetweenTokens is 0s":       func(c *Config) { c.Pace.Ticks = true },
 	} {
 		c := Default()
 		spoil(&c)

@@ -19,7 +19,7 @@ import (
 type Protocol struct {
 	// HTTP is "1.1" (default), "2", or "any" for both. Without TLS, HTTP/2 is by prior knowledge (h2c); with TLS, by
 	// ALPN.
-	HTTP string `flag:"http" default:"1.1" words:"1.1, 2, any" help:"HTTP <version>: 1.1, 2, or any; HTTP/2 without --tls is by prior knowledge"`
+	HTTP string `flag:"http" default:"1.1" oneof:"1.1, 2, any" help:"HTTP <version>: 1.1, 2, or any; HTTP/2 without --tls is by prior knowledge"`
 	// TLS has the server's certificate: see SelfSigned. Nil, the default: connections are not encrypted.
 	TLS *tls.Config
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"buf.build/go/protovalidate"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -86,7 +87,7 @@ func findFit(t *testing.T, name string) *fit {
 // requests.
 func (f *fit) distance(t *testing.T, s *simulation, target *spatev1.SimulatedTarget) (float64, string) {
 	c := config.FromPlan(target)
-	if c.Validate() != nil {
+	if protovalidate.Validate(target) != nil {
 		return math.Inf(1), ""
 	}
 	sum, score := 0.0, make([]tally, len(f.Columns))
