@@ -23,7 +23,7 @@ var short = setting{name: "short", concurrency: 4, duration: 4 * time.Second, os
 // stageOf returns a stage of a run of stages without rows.
 func stageOf(target, load string, ttft float64) results.StageResult {
 	return results.StageResult{Target: target, Workload: "w", Load: results.Load{Words: load}, Complete: true,
-		Trust: trust.Trust{Verdict: trust.Valid}, Requests: results.Requests{Completed: 10},
+		Trust: trust.Trust{Verdict: trust.Valid}, Requests: results.Requests{Outcomes: results.Outcomes{Completed: 10}},
 		Latencies: results.Latencies{TTFT: &histogram.Summary{Mean: ttft, P50: ttft, P90: ttft, P99: ttft, Count: 10}}}
 }
 

@@ -145,7 +145,7 @@ func (w *world) result() results.StageResult {
 	n := uint64(len(w.requests))
 	return results.StageResult{Target: "engine", Workload: "mixed", Load: results.Load{Words: "load"}, Complete: true,
 		Trust: trust.Trust{Verdict: trust.Valid}, Seed: 7, OutputTokens: &tokens, DurationS: &seconds,
-		Requests:              results.Requests{Started: n, Completed: n},
+		Requests:              results.Requests{Outcomes: results.Outcomes{Started: n, Completed: n}},
 		RequestThroughput:     new(float64(n) / seconds),
 		OutputTokenThroughput: new(float64(tokens) / seconds),
 		Latencies: results.Latencies{TTFT: all[ttft].Summary(nanosPerMs), TPOT: all[tpot].Summary(nanosPerMs),

@@ -51,7 +51,7 @@ func TestVLLMBlockIsToTheLetter(t *testing.T) {
 	var b strings.Builder
 	err := writeVLLM(&b, &results.Result{Stages: []results.StageResult{{
 		Load:                  results.Load{Concurrency: new(uint32(8))},
-		Requests:              results.Requests{Completed: 200},
+		Requests:              results.Requests{Outcomes: results.Outcomes{Completed: 200}},
 		DurationS:             new(99.24),
 		InputTokens:           new(uint64(202314)),
 		OutputTokens:          new(uint64(1200)),
@@ -97,7 +97,7 @@ func TestWhatVLLMCannotKnowIsSaid(t *testing.T) {
 // sweep returns two rows of a published table, and one of an open loop.
 func sweep() *results.Result {
 	failed := seedStage(128, 6.13, 919.14, 19940.79, 23774.58, 15112.21, 18926.17, 32.41, 35.53)
-	failed.Requests = results.Requests{Started: 1000, Completed: 514, Failed: 486}
+	failed.Requests = results.Requests{Outcomes: results.Outcomes{Started: 1000, Completed: 514, Failed: 486}}
 	failed.Errors = map[string]uint64{"http_429": 480, "connect": 6}
 	rate := results.StageResult{
 		Stream: true, Target: "Dynamo 3P1D", Workload: "3000:150", Load: results.Load{Words: "2.5 req/s poisson", Rate: new(2.5),

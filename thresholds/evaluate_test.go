@@ -48,7 +48,7 @@ func one(t *testing.T, that string, r, base *results.Result) results.Threshold {
 
 func TestConditions(t *testing.T) {
 	s := stage(ttft(450), func(s *results.StageResult) {
-		s.Requests = results.Requests{Started: 200, Completed: 198, Failed: 2}
+		s.Requests = results.Requests{Outcomes: results.Outcomes{Started: 200, Completed: 198, Failed: 2}}
 		s.Errors = map[string]uint64{"http_429": 2}
 		s.Model = "meta llama"
 		s.RequestThroughput = new(12.5)

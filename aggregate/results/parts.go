@@ -141,7 +141,7 @@ func (s sums) partResults(stage *spatev1.Stage, duration *float64) []PartResult 
 	for i, t := range s.Parts {
 		r := PartResult{
 			Name: sources[i].Workload.GetName(), Weight: stage.GetWorkload().GetMix().GetParts()[i].GetWeight(),
-			Share: share(t.Counters.GetStarted(), s.Total.Counters.GetStarted()), Requests: partRequests(t.Counters),
+			Share: share(t.Counters.GetStarted(), s.Total.Counters.GetStarted()), Requests: outcomes(t.Counters),
 			Goodput:     goodputOf(slos[i], t.Counters, duration),
 			InputTokens: merge.InputTokens(t.Counters), OutputTokens: merge.OutputTokens(t.Counters),
 			Latencies: latenciesOf(t), ISL: t.Summary(spatev1.Metric_METRIC_ISL),
@@ -158,7 +158,7 @@ func (s sums) partResults(stage *spatev1.Stage, duration *float64) []PartResult 
 // contribution summarizes what a region measured. duration is the time for its rates, in seconds.
 func contribution(r *merge.Region, target *spatev1.Target, duration *float64) Contribution {
 	c := Contribution{
-		Requests:     partRequests(r.Counters),
+		Requests:     outcomes(r.Counters),
 		InputTokens:  merge.InputTokens(r.Counters),
 		OutputTokens: merge.OutputTokens(r.Counters),
 		Latencies:    latenciesOf(&r.Tally),
@@ -179,7 +179,7 @@ func contribution(r *merge.Region, target *spatev1.Target, duration *float64) Co
 // breakdown summarizes a part of the stage.
 func breakdown(t *merge.Tally) Breakdown {
 	return Breakdown{
-		Requests:     partRequests(t.Counters),
+		Requests:     outcomes(t.Counters),
 		InputTokens:  merge.InputTokens(t.Counters),
 		OutputTokens: merge.OutputTokens(t.Counters),
 		TTFT:         t.Summary(spatev1.Metric_METRIC_TTFT).Short(),
@@ -189,8 +189,7 @@ func breakdown(t *merge.Tally) Breakdown {
 	}
 }
 
-// partRequests returns the counters of requests.
-func partRequests(c *spatev1.Counters) PartRequests {
-	return PartRequests{Started: c.GetStarted(), Completed: c.GetCompleted(), Failed: c.GetFailed(),
+func outcomes(c *spatev1.Counters) Outcomes {
+	return Outcomes{Started: c.GetStarted(), Completed: c.GetCompleted(), Failed: c.GetFailed(),
 		Cancelled: c.GetCancelled()}
 }

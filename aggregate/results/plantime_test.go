@@ -20,16 +20,16 @@ func measured() *Result {
 		Load: Load{Words: "80 req/s poisson, stagger 100ms", Rate: new(80.0),
 			Phases: []Phase{{From: 10, To: 80, DurationS: 2}}},
 		DurationS: new(2.5), RequestThroughput: new(79.0),
-		Requests: Requests{Completed: 200},
+		Requests: Requests{Outcomes: Outcomes{Completed: 200}},
 	}
 	s.TTFT = &histogram.Summary{Count: 200, Mean: 1.5, P99: 4}
 	closed := StageResult{Load: Load{Words: "concurrency 8", Concurrency: new(uint32(8)),
 		Phases: []Phase{{From: 1, To: 8, DurationS: 2}}}}
 	return &Result{
 		Stages: []StageResult{s, closed},
-		Repeats: []Repeats{{Started: 400, DurationS: new(5.0), RequestThroughput: new(79.0), Spreads: []RepeatSpread{
-			{Metric: "request_throughput", Mean: 80, Low: 70}, {Metric: "ttft_ms.p50", Mean: 2, Std: 0.5},
-			{Metric: "goodput.share", Mean: 0.5}}}},
+		Repeats: []Repeats{{Outcomes: Outcomes{Started: 400}, DurationS: new(5.0), RequestThroughput: new(79.0),
+			Spreads: []RepeatSpread{{Metric: "request_throughput", Mean: 80, Low: 70},
+				{Metric: "ttft_ms.p50", Mean: 2, Std: 0.5}, {Metric: "goodput.share", Mean: 0.5}}}},
 		Run: RunResult{TimeCompression: new(10.0), Missing: []string{"stage 1: seconds 1 to 4 are missing"}, Series: []SeriesResult{
 			{Unit: "rate", MeanThroughput: new(79.0), Objectives: []string{"p99 TTFT <= 50 ms"},
 				Limits: []LoadLimit{{Kept: new(80.0), Broke: new(85.5), Reason: new("p99 TTFT 81.23 ms > 50 ms")}}},

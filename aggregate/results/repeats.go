@@ -28,14 +28,7 @@ type Repeats struct {
 	LeftOut []uint32 `json:"left_out"`
 	// Worst verdict of the stages that are taken together.
 	Verdict trust.Verdict `json:"verdict"`
-	// Requests of all stages: those that started, and by how they ended.
-	Started uint64 `json:"started"`
-	// Completed ones.
-	Completed uint64 `json:"completed"`
-	// Failed ones.
-	Failed uint64 `json:"failed"`
-	// Cancelled ones.
-	Cancelled uint64 `json:"cancelled"`
+	Outcomes
 	// Requests that met the SLO. Null: there is none.
 	Goodput *Goodput `json:"goodput"`
 	// Sum of the stages' duration_s.
@@ -68,10 +61,9 @@ type RepeatSpread struct {
 // Stage returns the numbers as those of one stage, for tables. It has no index, and 0 or null for what is not set here:
 // a number that is new in tables must be gathered too.
 func (r *Repeats) Stage() *StageResult {
-	requests := Requests{Started: r.Started, Completed: r.Completed, Failed: r.Failed, Cancelled: r.Cancelled}
 	return &StageResult{Target: r.Target, Workload: r.Workload, Load: Load{Words: r.Load + ", " + r.Words()},
 		Complete: true, Trust: trust.Trust{Verdict: r.Verdict}, Stream: true,
-		Goodput: r.Goodput, DurationS: r.DurationS, Requests: requests,
+		Goodput: r.Goodput, DurationS: r.DurationS, Requests: Requests{Outcomes: r.Outcomes},
 		RequestThroughput: r.RequestThroughput, OutputTokenThroughput: r.OutputTokenThroughput,
 		TotalTokenThroughput: r.TotalTokenThroughput, Latencies: r.Latencies}
 }
@@ -151,8 +143,8 @@ func (g *gatherer) results() []Repeats {
 func (g *gathered) result() Repeats {
 	c, seconds := g.tally.Counters, 0.0
 	r := Repeats{Target: g.key.target, Workload: g.key.workload, Load: g.key.load, Stages: []uint32{},
-		LeftOut: append([]uint32{}, g.leftOut...), Started: c.GetStarted(), Completed: c.GetCompleted(),
-		Failed: c.GetFailed(), Cancelled: c.GetCancelled(), Latencies: latenciesOf(g.tally), Spreads: []RepeatSpread{}}
+		LeftOut: append([]uint32{}, g.leftOut...), Outcomes: outcomes(c), Latencies: latenciesOf(g.tally),
+		Spreads: []RepeatSpread{}}
 	for _, s := range g.of {
 		r.Stages, r.Verdict = append(r.Stages, s.Index), s.Trust.Verdict.Worse(r.Verdict)
 		seconds += *s.DurationS

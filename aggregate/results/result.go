@@ -579,14 +579,7 @@ type VLLMMetric struct {
 type Requests struct {
 	// Measured requests that the plan asks for. Null: the plan sets a duration, or no number.
 	Planned *uint64 `json:"planned"`
-	// Measured requests that started.
-	Started uint64 `json:"started"`
-	// Started requests that completed.
-	Completed uint64 `json:"completed"`
-	// Started requests that failed.
-	Failed uint64 `json:"failed"`
-	// Started requests that were cancelled by a stop or by the end of the drain.
-	Cancelled uint64 `json:"cancelled"`
+	Outcomes
 	// Measured requests that were due and never sent. Null: an agent's totals are missing, or other agents took over
 	// its stripe.
 	NeverSent *uint64 `json:"never_sent"`
@@ -869,7 +862,7 @@ type Streams struct {
 // Breakdown holds the numbers of one endpoint or agent.
 type Breakdown struct {
 	// Number of requests, by how they ended.
-	Requests PartRequests `json:"requests"`
+	Requests Outcomes `json:"requests"`
 	// Prompt tokens of completed requests by the server's usage. Null: some of them had no usage.
 	InputTokens *uint64 `json:"input_tokens"`
 	// Output tokens of completed requests. Null: those of some are not known.
@@ -884,8 +877,8 @@ type Breakdown struct {
 	Errors map[string]uint64 `json:"errors"`
 }
 
-// PartRequests counts the requests of a part of the stage: an endpoint, an agent or a region.
-type PartRequests struct {
+// Outcomes counts the requests of stages, or of a part of one: an endpoint, an agent or a region.
+type Outcomes struct {
 	// Measured requests that started.
 	Started uint64 `json:"started"`
 	// Started requests that completed.
@@ -917,7 +910,7 @@ type RegionResult struct {
 // Contribution holds what the agents of one region measured together.
 type Contribution struct {
 	// Number of requests, by how they ended.
-	Requests PartRequests `json:"requests"`
+	Requests Outcomes `json:"requests"`
 	// Prompt tokens of completed requests by the server's usage. Null: some of them had no usage.
 	InputTokens *uint64 `json:"input_tokens"`
 	// Output tokens of completed requests. Null: those of some are not known.
@@ -945,7 +938,7 @@ type PartResult struct {
 	// no request started.
 	Share *float64 `json:"share"`
 	// Number of requests, by how they ended.
-	Requests PartRequests `json:"requests"`
+	Requests Outcomes `json:"requests"`
 	// Requests that met the SLO. Null: there is none.
 	Goodput *Goodput `json:"goodput"`
 	// Prompt tokens of completed requests by the server's usage. Null: some of them had no usage.

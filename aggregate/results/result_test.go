@@ -134,9 +134,9 @@ func checkPartsAddUp(t *rapid.T, r StageResult) {
 		}
 		regions = append(regions, b)
 	}
-	want := PartRequests{r.Requests.Started, r.Requests.Completed, r.Requests.Failed, r.Requests.Cancelled}
+	want := r.Requests.Outcomes
 	for name, parts := range map[string][]Breakdown{"endpoints": endpoints, "agents": agents, "regions": regions} {
-		var requests PartRequests
+		var requests Outcomes
 		var tokens, ttfts, errors uint64
 		for _, p := range parts {
 			requests.Started += p.Requests.Started

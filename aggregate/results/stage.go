@@ -130,10 +130,7 @@ func (s sums) serverResults(span *float64) ([]servermetrics.ServerResult, *serve
 func (s sums) requests(rec *spatev1.StageRecord) Requests {
 	c := s.Total.Counters
 	r := Requests{
-		Started:      c.GetStarted(),
-		Completed:    c.GetCompleted(),
-		Failed:       c.GetFailed(),
-		Cancelled:    c.GetCancelled(),
+		Outcomes:     outcomes(c),
 		NeverSent:    s.unsent((*spatev1.Totals).GetNeverSent),
 		AfterFailure: s.unsent((*spatev1.Totals).GetUnsentAfterFailure),
 		Unmeasured:   c.GetUnmeasuredStarted(),

@@ -297,7 +297,7 @@ func twoTargets() *results.Result {
 			Index: index, Target: target, Workload: "500:100",
 			Load:     results.Load{Words: "concurrency 16", Concurrency: &concurrency},
 			Complete: true, Trust: trust.Trust{Verdict: verdict},
-			Requests:  results.Requests{Started: 100, Completed: 100},
+			Requests:  results.Requests{Outcomes: results.Outcomes{Started: 100, Completed: 100}},
 			DurationS: new(10 * scale), InputTokens: &tokens, OutputTokens: new(uint64(10_000)),
 			RequestThroughput: new(10 / scale), OutputTokenThroughput: new(1000 / scale),
 			TotalTokenThroughput: new(6000 / scale),
@@ -313,11 +313,11 @@ func twoTargets() *results.Result {
 	slow := stage(0, "slow", 1, trust.Valid)
 	slow.Canaries = &results.Canaries{Load: results.CanaryAnswers{DifferingShare: new(0.03), RightShare: new(0.9)}}
 	slow.Parts = []results.PartResult{
-		{Name: "chat", Weight: 70, Share: new(0.7), Requests: results.PartRequests{Completed: 700},
+		{Name: "chat", Weight: 70, Share: new(0.7), Requests: results.Outcomes{Completed: 700},
 			RequestThroughput: new(7.0), OutputTokenThroughput: new(700.0), Latencies: slow.Latencies,
 			Goodput: &results.Goodput{Share: new(0.5)}, Images: &results.Images{Count: 80, TokensEach: 84.5},
 			Tools: &results.ToolCalls{Requests: 700, Calls: 4, ValidCalls: 3, ValidShare: new(0.75)}},
-		{Name: "embeddings", Weight: 30, Share: new(0.3), Requests: results.PartRequests{Completed: 299, Failed: 1},
+		{Name: "embeddings", Weight: 30, Share: new(0.3), Requests: results.Outcomes{Completed: 299, Failed: 1},
 			RequestThroughput: new(2.99), Latencies: results.Latencies{E2E: slow.E2E}},
 	}
 	search := func(series uint32, target string, kept float64, verdict trust.Verdict) results.SeriesResult {
