@@ -120,6 +120,18 @@ func (c *column) value(r *record) (v any) {
 
 // appendTo appends a row's values of the column at a place to those of a Parquet file.
 func (c *column) appendTo(row parquet.Row, place int, r *record) parquet.Row {
+	definition := 0
+	if c.node.Optional() {
+		definition = 1
+	}
+	if m := r.ProtoReflect(); c.own == nil && (!c.field.HasPresence() || m.Has(c.field)) {
+		switch v := m.Get(c.field); c.field.Kind() { // most values, without a copy on the heap
+		case protoreflect.Int64Kind:
+			return append(row, parquet.Int64Value(v.Int()).Level(0, definition, place))
+		case protoreflect.Uint32Kind:
+			return append(row, parquet.Int32Value(int32(v.Uint())).Level(0, definition, place))
+		}
+	}
 	switch v := c.value(r).(type) {
 	case nil:
 		return append(row, parquet.NullValue().Level(0, 0, place))
@@ -128,14 +140,10 @@ func (c *column) appendTo(row parquet.Row, place int, r *record) parquet.Row {
 			return append(row, parquet.NullValue().Level(0, 0, place))
 		}
 		for i, n := range v {
-			row = append(row, parquet.ValueOf(n).Level(min(i, 1), 1, place))
+			row = append(row, parquet.Int64Value(n).Level(min(i, 1), 1, place))
 		}
 		return row
 	default:
-		definition := 0
-		if c.node.Optional() {
-			definition = 1
-		}
 		return append(row, parquet.ValueOf(v).Level(0, definition, place))
 	}
 }

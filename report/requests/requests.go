@@ -161,14 +161,16 @@ func writeParquet(w io.Writer, footer []parquet.WriterOption, stages func(func([
 		parquet.CreatedBy("spate", "1", ""),
 		parquet.Compression(&parquet.Snappy),
 		parquet.MaxRowsPerRowGroup(rowGroup))...)
-	err := stages(func(rows []record) error {
-		var row parquet.Row
-		for i := range rows {
-			row = row[:0]
-			for j := range columns {
-				row = columns[j].appendTo(row, j, &rows[i])
+	err := stages(func(records []record) error {
+		rows := make([]parquet.Row, 256)
+		for part := range slices.Chunk(records, len(rows)) {
+			for i := range part {
+				rows[i] = rows[i][:0]
+				for j := range columns {
+					rows[i] = columns[j].appendTo(rows[i], j, &part[i])
+				}
 			}
-			if _, err := p.WriteRows([]parquet.Row{row}); err != nil {
+			if _, err := p.WriteRows(rows[:len(part)]); err != nil {
 				return err
 			}
 		}
