@@ -70,14 +70,6 @@ func ChatOf(text string) []map[string]string {
 	return []map[string]string{{"role": "user", "content": text}}
 }
 
-// ChatWithImage returns the messages of a chat, in OpenAI's form, with one user message: a text, and an image by its
-// URL.
-func ChatWithImage(text, url string) []map[string]any {
-	return []map[string]any{{"role": "user", "content": []map[string]any{
-		{"type": "text", "text": text}, {"type": "image_url", "image_url": map[string]string{"url": url}},
-	}}}
-}
-
 // Turns is how an API writes messages whose content is a list of parts.
 type Turns struct {
 	// Assistant is the role of the model's messages.

@@ -197,32 +197,6 @@ func TestPartsAskForToolsAndForms(t *testing.T) {
 	}
 }
 
-// Nothing is sent to a server that refuses what the plan asks for, and the message names the field.
-func TestServersWithoutToolsAreNamed(t *testing.T) {
-	t.Parallel()
-	plan := strings.ReplaceAll(asksPlan, "decode_step: 1ms", "tools: refused, owned_by: other")
-	r := programs.Run(t, programs.PlanIn(t, plan, map[string]string{"tools.json": toolsFile, "schema.json": schemaFile}))
-	if r.Exit() == 0 {
-		t.Fatal("the run succeeded")
-	}
-	for _, s := range r.Results().Stages {
-		if s.Requests.Started != 0 {
-			t.Errorf("%s, %s: %d requests", s.Target, s.Workload, s.Requests.Started)
-		}
-	}
-	if said := r.Stderr.String(); !strings.Contains(said, "the server refuses requests with tools and tool_choice") {
-		t.Error(said)
-	}
-	plan = strings.ReplaceAll(partsPlan, "decode_step: 1ms", "tools: refused, owned_by: other")
-	r = programs.Run(t, programs.PlanIn(t, plan, map[string]string{"tools.json": toolsFile, "schema.json": schemaFile}))
-	if r.Exit() == 0 {
-		t.Fatal("the run of parts succeeded")
-	}
-	if said := r.Stderr.String(); !strings.Contains(said, "part tools: the server refuses requests with tools") {
-		t.Error(said)
-	}
-}
-
 // A file that cannot be used is named, with the position of its path.
 func TestFilesOfToolsThatCannotBeUsed(t *testing.T) {
 	t.Parallel()

@@ -40,7 +40,8 @@ func newImages(i *spatev1.Images, c Config) (*images, error) {
 		return all, nil
 	}
 	for k := range max(1, uint64(i.GetDistinct())) {
-		url, err := made(i, c.Seed, k)
+		colours := draw.New(c.Seed, "images").Sub(k)
+		url, err := dataURL(picture(colours, int(i.GetWidth()), int(i.GetHeight())), i.GetFormat())
 		if err != nil {
 			return nil, err
 		}
@@ -49,22 +50,6 @@ func newImages(i *spatev1.Images, c Config) (*images, error) {
 		}
 	}
 	return all, nil
-}
-
-// made makes the image with a number.
-func made(i *spatev1.Images, seed, number uint64) (url string, err error) {
-	colours := draw.New(seed, "images").Sub(number)
-	return dataURL(picture(colours, int(i.GetWidth()), int(i.GetHeight())), i.GetFormat())
-}
-
-// FirstImage returns the URL of an image like those that a workload's requests have. It returns an error if the image
-// cannot be made.
-func FirstImage(w *spatev1.Workload) (url string, err error) {
-	i := w.GetRandom().GetImages()
-	if len(i.GetUrls()) > 0 {
-		return i.GetUrls()[0], nil
-	}
-	return made(i, 0, 0)
 }
 
 // add adds a part of a message's content, in OpenAI's form.

@@ -115,7 +115,7 @@ func (s *Stage) newCanaries() (*Canaries, error) {
 		maps.Copy(options, asks.With)
 		asks.With = map[string]any{a.Options: options}
 	}
-	for _, name := range slices.Concat(askFields...) {
+	for _, name := range askFields {
 		if body[name] != nil {
 			asks.Without = append(asks.Without, name)
 		}
@@ -130,6 +130,10 @@ func (s *Stage) newCanaries() (*Canaries, error) {
 	}
 	return c, nil
 }
+
+// askFields are the fields of bodies that ask for more than text.
+var askFields = []string{"tools", "tool_choice", "parallel_tool_calls", "response_format", "structured_outputs",
+	"guided_json", "guided_regex", "guided_choice", "guided_grammar", "text", "output_config", "output_format"}
 
 // Due returns the canary that goes beside a request, if one does: of those whose answer the endpoint has shown.
 func (c *Canaries) Due(endpoint int, index uint64, turn int) (number int, due bool) {

@@ -163,7 +163,6 @@ func (f *finder) tryOutput(ctx context.Context, w trialGoals) {
 		}
 		return
 	}
-	f.accepted = true
 	f.setSoftware(trial.Software)
 	switch streams := defaults.Streams(f.stage.GetTarget()); { // the server may answer in another form than asked for
 	case streams && !trial.Events:

@@ -2,7 +2,9 @@ package ready
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -68,9 +70,9 @@ func Find(
 	}
 	if a := f.api(); !a.NoOutput && !a.DescribedBody() {
 		f.output(ctx)
-		if err := f.asks(ctx); err != nil {
-			return nil, fmt.Errorf("target %s: %w", stage.GetTarget().GetName(), err)
-		}
+	}
+	if err := f.tokenIDs(ctx); err != nil {
+		return nil, fmt.Errorf("target %s: %w", stage.GetTarget().GetName(), err)
 	}
 	if err := f.lengths(ctx); err != nil {
 		return nil, fmt.Errorf("target %s: %w", stage.GetTarget().GetName(), err)
@@ -87,7 +89,6 @@ type finder struct {
 	owner        string // of the model, according to the server
 	unreachable  bool   // the endpoint cannot be reached
 	requestsFail bool   // a plain request fails
-	accepted     bool   // a request with the fields of the plan's body was accepted
 	found        *spatev1.Found
 
 	mu       sync.Mutex // guards the fields below, and found.Preparation.MaxModelTokens
@@ -126,6 +127,29 @@ func (f *finder) probe(ctx context.Context) error {
 	}
 	f.countRequest()
 	return f.client.Probe(ctx, endpoint, trialText)
+}
+
+// tokenIDs returns an error if prompts are token IDs, and the server refuses one and takes a text. Some servers answer
+// with status 404 or 500 instead; other statuses, such as that of an overload, say nothing about the prompt.
+func (f *finder) tokenIDs(ctx context.Context) error {
+	makesIDs := func(part *spatev1.Workload) bool { return part.GetRandom() != nil || content.Trace(part) != nil }
+	if f.stage.GetTarget().GetPrompts() != defaults.PromptIDs || !f.api().Trials || f.unreachable ||
+		!slices.ContainsFunc(content.Parts(f.stage.GetWorkload()), makesIDs) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, trialLimit)
+	defer cancel()
+	_, err := f.attempt(ctx, stream.TrialRequest{TokenIDs: true})
+	answer, answered := errors.AsType[*stream.Error](err)
+	fails := answered && slices.Contains([]int{http.StatusNotFound, http.StatusInternalServerError}, answer.HTTPStatus)
+	if !fails && !stream.Refused(err) {
+		return nil
+	}
+	if _, err := f.attempt(ctx, stream.TrialRequest{}); err != nil {
+		return nil // the form of the prompt is not the reason
+	}
+	return fmt.Errorf("the server refuses prompts that are token ids, and takes text: set the target's prompts to text: %w",
+		err)
 }
 
 // api returns the target's API.

@@ -32,8 +32,6 @@ type TrialRequest struct {
 	// and of Spate's own.
 	With    map[string]any
 	Without []string
-	// Image is the URL of an image behind the text, for OpenAI's chat API. Empty: none.
-	Image string
 	// TokenIDs sends some token IDs as the prompt in place of the text.
 	TokenIDs bool
 }
@@ -148,10 +146,7 @@ func (c *Client) TrialBody(a TrialRequest) ([]byte, error) {
 		return nil, err
 	}
 	prompt, err := c.promptOf(a.Text)
-	switch {
-	case a.Image != "":
-		prompt, err = json.Marshal(api.ChatWithImage(a.Text, a.Image))
-	case a.TokenIDs:
+	if a.TokenIDs {
 		prompt = []byte("[100,101,102,103]") // any vocabulary has them
 	}
 	if err != nil {
