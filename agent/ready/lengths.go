@@ -11,24 +11,19 @@ import (
 	"github.com/spate-load/spate/workload/content"
 )
 
-// mostRequests is how many requests a target gets until its words are found and the lines of a sonnet are counted. What
-// some requests have besides text takes more.
+// mostRequests is how many requests a target gets until its words are found and the lines of a sonnet are counted.
 const mostRequests = 60
 
-// requestsLeft returns how many of them are left, but for those that are kept for lines and whole prompts. What other
+// requestsLeft returns how many of them are left, but for those that are kept for the lines of sonnets. What other
 // endpoints are asked does not count.
-func (f *finder) requestsLeft(kept int) int {
-	return max(0, mostRequests-kept-int(f.requests-f.elsewhere))
-}
-
-// forLines returns how many requests are kept for the lines of sonnets.
-func (f *finder) forLines() (kept int) {
+func (f *finder) requestsLeft() int {
+	kept := 0
 	for _, part := range content.Parts(f.stage.GetWorkload()) {
 		if part.GetSonnet() != nil {
 			kept = lineRequests
 		}
 	}
-	return kept
+	return max(0, mostRequests-kept-int(f.requests-f.elsewhere))
 }
 
 // lengths finds out how prompts get their length.
@@ -157,14 +152,14 @@ func (f *finder) newWordFinder(ctx context.Context, way string) (*wordFinder, er
 	if way == "usage" {
 		return &wordFinder{
 			countPrompt:  f.measure,
-			requestsLeft: f.requestsLeft(f.forLines()),
+			requestsLeft: f.requestsLeft(),
 			perRound:     singlesPerRound,
 			words:        f.fitting(),
 		}, nil
 	}
 	s := &wordFinder{
 		countPrompt:  f.tokenize,
-		requestsLeft: f.requestsLeft(f.forLines()) - 1, // one shows whether chats are accepted
+		requestsLeft: f.requestsLeft() - 1, // one shows whether chats are accepted
 		perRound:     singlesPerRound,
 		words:        workload.LexiconWords(),
 	}
@@ -247,7 +242,7 @@ func (f *finder) countTemplate(ctx context.Context, words []string) {
 	const known = 3 // words are known to be one token each: a few are enough to see what else a prompt has
 	s := &wordFinder{
 		countPrompt:  f.measure,
-		requestsLeft: f.requestsLeft(f.forLines()),
+		requestsLeft: f.requestsLeft(),
 		perRound:     min(known, len(words)),
 		words:        words,
 	}

@@ -2,12 +2,8 @@ package ready
 
 import (
 	"context"
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
-
-	"golang.org/x/sync/errgroup"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
@@ -16,12 +12,9 @@ import (
 )
 
 const (
-	// keptRequests is how many of a target's requests are left to check whole prompts, and how they are counted.
-	keptRequests = 2 * checkedPrompts
-	// lineRequests is how many are left for lines and prompts when the words have been found.
-	lineRequests = 28
-	// blocks is how many parts of a text are counted if each costs a request to the model, and blockLines their maximum
-	// number of lines.
+	// lineRequests is how many of a target's requests are left for lines and prompts when the words have been found.
+	lineRequests = 20
+	// blocks is how many parts of a text are counted, and blockLines their maximum number of lines.
 	blocks, blockLines = 12, 32
 	// checkedPrompts is how many whole prompts are counted, and checkedTokens their maximum length.
 	checkedPrompts, checkedTokens = 4, 2048
@@ -43,9 +36,9 @@ func (f *finder) countLines(ctx context.Context, way string) error {
 		t := &text{finder: f, lines: lines, lengths: make([]uint32, len(lines)), isl: sonnet.GetIsl()}
 		switch way {
 		case "server":
-			err = t.countEach(ctx)
+			err = t.estimate(ctx, f.tokenize)
 		case "usage":
-			err = t.estimate(ctx)
+			err = t.estimate(ctx, f.measure)
 		case "file":
 			t.fromFile()
 		}
@@ -70,7 +63,7 @@ type text struct {
 	*finder
 	lines   []workload.Line
 	lengths []uint32
-	rough   bool // some lengths are estimates
+	rough   bool // the lengths are estimates
 	counted bool // the lengths can be used
 	isl     uint32
 }
@@ -88,64 +81,10 @@ func (t *text) fromFile() {
 	}
 }
 
-// countEach counts each line with the server's tokenizer, in its normal place: after the end of another line. Of a text
-// with more lines than requests are left, it counts one of each part; words and bytes tell how long the others are.
-func (t *text) countEach(ctx context.Context) error {
-	base, err := t.tokenize(ctx, before)
-	if err != nil {
-		return err
-	}
-	counts := make(map[string]uint32)
-	parts := uint64(max(1, min(len(t.lines), t.requestsLeft(keptRequests))))
-	random := draw.New(1, "preparation", "counted lines") // lines at equal distances may have something in common
-	for i := range parts {
-		from, to := i*uint64(len(t.lines))/parts, (i+1)*uint64(len(t.lines))/parts
-		counts[t.lines[from+random.Below(i, to-from)].Text] = 0
-	}
-	if err := t.countLineTokens(ctx, counts, base); err != nil {
-		return err
-	}
-	each := fit(counts)
-	for i, l := range t.lines {
-		n, counted := counts[l.Text]
-		if !counted {
-			n, t.rough = each.estimated(l.Text), true
-		}
-		t.lengths[i] = n
-	}
-	return nil
-}
-
-// before is a line that precedes each counted line.
-const before = "the\n"
-
-// countLineTokens counts the lines of a map, several at a time.
-func (t *text) countLineTokens(ctx context.Context, counts map[string]uint32, base uint64) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(maxParallel)
-	distinct := slices.Collect(maps.Keys(counts))
-	tokens := make([]uint32, len(distinct))
-	for i, line := range distinct {
-		group.Go(func() error {
-			w, err := t.tokenize(ctx, before+line)
-			if err == nil && w < base {
-				err = fmt.Errorf("the server counts fewer tokens with the line %q than without it", line)
-			}
-			tokens[i] = uint32(w - base)
-			return err
-		})
-	}
-	err := group.Wait()
-	for i, line := range distinct {
-		counts[line] = tokens[i]
-	}
-	return err
-}
-
 // tokensOf are the estimated tokens of a word of a text and of a byte.
 type tokensOf struct{ word, byte float64 }
 
-// fit returns the numbers with the least squares of errors in the counted lines. All sums are whole numbers, so their
+// fit returns the numbers with the least squares of errors in the counted blocks. All sums are whole numbers, so their
 // order does not matter.
 func fit(counts map[string]uint32) tokensOf {
 	var ww, wb, bb, wt, bt float64
@@ -156,7 +95,7 @@ func fit(counts map[string]uint32) tokensOf {
 	if d := ww*bb - wb*wb; d > 0 {
 		return tokensOf{word: (wt*bb - bt*wb) / d, byte: (bt*ww - wt*wb) / d}
 	}
-	return tokensOf{byte: bt / bb} // of one line
+	return tokensOf{byte: bt / bb} // of one block
 }
 
 // estimated returns the estimated length of a line.
@@ -164,8 +103,14 @@ func (t tokensOf) estimated(line string) uint32 {
 	return uint32(max(1, t.word*float64(len(strings.Fields(line)))+t.byte*float64(len(line))+0.5))
 }
 
-// estimate counts blocks of lines by usage, and estimates lines by their words and bytes.
-func (t *text) estimate(ctx context.Context) error {
+// estimate counts blocks of lines in their normal place, after the end of another line, and estimates lines by their
+// words and bytes.
+func (t *text) estimate(ctx context.Context, count tokenCounter) error {
+	const before = "the\n"
+	base, err := count(ctx, before)
+	if err != nil {
+		return err
+	}
 	counts := make(map[string]uint32)
 	for i := range blocks {
 		from := i * len(t.lines) / blocks
@@ -173,12 +118,11 @@ func (t *text) estimate(ctx context.Context) error {
 		if counts[block] > 0 {
 			continue // a text of few lines
 		}
-		w, err := t.measure(ctx, before+block)
+		w, err := count(ctx, before+block)
 		if err != nil {
 			return err
 		}
-		const tokensBefore = 2
-		counts[block] = uint32(w) - min(uint32(w), t.found.Preparation.GetTemplateTokens()+tokensBefore)
+		counts[block] = uint32(w - min(w, base))
 	}
 	each := fit(counts)
 	t.rough = true
