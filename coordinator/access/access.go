@@ -7,25 +7,20 @@
 package access
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net/url"
 	"os"
-	"regexp"
 	"slices"
 	"sync"
 	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/spate-load/spate/agent/allow"
 	"github.com/spate-load/spate/internal/files"
@@ -77,7 +72,8 @@ type tokenForm struct {
 // Parse reads a policy in YAML. secret returns the value that a token's "env:NAME" or "file:PATH" refers to. The error
 // has all mistakes.
 func Parse(text []byte, secret func(reference string) (string, error)) (*Policy, error) {
-	d, err := decode(text)
+	var d document
+	err := files.YAML(text, &d)
 	if err != nil {
 		return nil, err
 	}
@@ -100,25 +96,6 @@ func Parse(text []byte, secret func(reference string) (string, error)) (*Policy,
 		p.targets[role] = list
 	}
 	return p, errors.Join(errs...)
-}
-
-// goTypes is where errors of YAML name a type of this program.
-var goTypes = regexp.MustCompile(` (?:in type|into) \S*(?:access\.|float64|string)\S*`)
-
-// decode reads the only document of a file. What a second document restricts would not hold, so it is refused.
-func decode(text []byte) (d document, err error) {
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	decoder.KnownFields(true)
-	switch err := decoder.Decode(&d); {
-	case errors.Is(err, io.EOF):
-		return d, nil
-	case err != nil:
-		return d, errors.New(goTypes.ReplaceAllString(err.Error(), ""))
-	}
-	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return d, errors.New("a second document (---) follows: write all into the first")
-	}
-	return d, nil
 }
 
 // checkRole refuses a role that there is not.

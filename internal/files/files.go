@@ -4,12 +4,16 @@ package files
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // ErrTooLarge is wrapped by the error about a file that is larger than allowed.
@@ -91,6 +95,26 @@ func fill(file *os.File, write func(io.Writer) error) error {
 		return err
 	}
 	return errors.Join(w.Flush(), file.Chmod(0o644), file.Sync())
+}
+
+// goTypes is where errors of YAML name a type of this program.
+var goTypes = regexp.MustCompile(` (?:in type|into) \S+`)
+
+// YAML decodes the only document of a file, whose fields must all be known; an empty file leaves to as it is. What a
+// second document says would not hold, so it is refused.
+func YAML(text []byte, to any) error {
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	switch err := decoder.Decode(to); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		return errors.New(goTypes.ReplaceAllString(err.Error(), ""))
+	}
+	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return errors.New("a second document (---) follows: write all into the first")
+	}
+	return nil
 }
 
 // name of the file within the directory.
