@@ -56,14 +56,17 @@ func startSSH(t *testing.T) *sshServer {
 }
 
 // sessions returns the processes that hold the server's connections.
-func (s *sshServer) sessions(t *testing.T) (pids []int) {
-	out, err := exec.CommandContext(t.Context(), "pgrep", "-P", strconv.Itoa(s.server.PID())).Output()
+func (s *sshServer) sessions() []int { return children(s.server.PID()) }
+
+// children returns the processes that a process has started.
+func children(pid int) (pids []int) {
+	out, err := exec.Command("pgrep", "-P", strconv.Itoa(pid)).Output()
 	if err != nil {
 		return nil // none
 	}
 	for text := range strings.FieldsSeq(string(out)) {
-		pid, _ := strconv.Atoi(text)
-		pids = append(pids, pid)
+		child, _ := strconv.Atoi(text)
+		pids = append(pids, child)
 	}
 	return pids
 }
@@ -71,7 +74,7 @@ func (s *sshServer) sessions(t *testing.T) (pids []int) {
 // breakAll ends all connections to the server.
 func (s *sshServer) breakAll(t *testing.T) {
 	t.Helper()
-	pids := s.sessions(t)
+	pids := s.sessions()
 	for _, pid := range pids {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
@@ -122,10 +125,10 @@ func TestTheLaptopIsGone(t *testing.T) {
 	p.Await(`in flight .* done`)
 	s.breakAll(t)
 	process.Eventually(t, "two connections are made again", func() bool {
-		return len(s.left(t)) == 2 && len(s.sessions(t)) == 2 && strings.Count(p.Printed(), "trying again") == 2
+		return len(s.left(t)) == 2 && len(s.sessions()) == 2 && strings.Count(p.Printed(), "trying again") == 2
 	})
 	p.Kill()
-	process.Eventually(t, "the agents end", func() bool { return len(s.left(t)) == 0 && len(s.sessions(t)) == 0 })
+	process.Eventually(t, "the agents end", func() bool { return len(s.left(t)) == 0 && len(s.sessions()) == 0 })
 }
 
 // elsewhere is a plan whose server runs on another host. Its words and environment mean something to shells.
@@ -168,6 +171,6 @@ func TestServerOnAnotherHost(t *testing.T) {
 	p.Signal(syscall.SIGKILL)
 	p.Exit()
 	process.Eventually(t, "the server and its connections have ended", func() bool {
-		return len(marked(mark)) == 0 && len(s.sessions(t)) == 0
+		return len(marked(mark)) == 0 && len(s.sessions()) == 0
 	})
 }
