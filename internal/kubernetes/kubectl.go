@@ -3,12 +3,15 @@ package kubernetes
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"strings"
 	"time"
 
+	"github.com/spate-load/spate/internal/engine"
 	"github.com/spate-load/spate/internal/reason"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -20,25 +23,32 @@ const (
 	mostBytes = 256 << 20
 )
 
-// kubectl runs kubectl get with arguments in a target's context and namespace, and returns its JSON.
-func kubectl(ctx context.Context, t *spatev1.KubernetesTarget, args ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	args = append([]string{"get", "--output=json"}, args...)
+// arguments returns those of a kubectl in a target's context and namespace.
+func arguments(t *spatev1.KubernetesTarget, args ...string) []string {
 	if t.GetContext() != "" {
 		args = append(args, "--context="+t.GetContext())
 	}
 	if t.GetNamespace() != "" {
 		args = append(args, "--namespace="+t.GetNamespace())
 	}
+	return args
+}
+
+// kubectl runs kubectl with arguments in a target's context and namespace, and returns what it prints.
+func kubectl(ctx context.Context, t *spatev1.KubernetesTarget, input io.Reader, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	args = arguments(t, args...)
 	cmd := exec.CommandContext(ctx, "kubectl", args...)
+	engine.Alone(cmd) // an interrupt of this program must not reach it: what it does is ended, or is about the end
+	cmd.Stdin = input
 	cmd.WaitDelay = time.Second // kubectl's own helpers may outlive it
 	answer, said := limited{most: mostBytes}, limited{most: 64 << 10}
 	cmd.Stdout, cmd.Stderr = &answer, &said
 	err := cmd.Run()
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return nil, errors.New("kubectl, which finds pods, is not installed: install it, or give endpoints")
+		return nil, errors.New("kubectl, which finds pods and starts them, is not installed: install it, or name endpoints and hosts yourself")
 	case ctx.Err() != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded):
 		return nil, fmt.Errorf("kubectl did not answer within %v", patience)
 	case err != nil:
@@ -46,6 +56,18 @@ func kubectl(ctx context.Context, t *spatev1.KubernetesTarget, args ...string) (
 			reason.Plain(lastLine(said.text.String(), err)))
 	}
 	return answer.text.Bytes(), nil
+}
+
+// get reads what kubectl answers about things of a kind.
+func get(ctx context.Context, t *spatev1.KubernetesTarget, to any, args ...string) error {
+	text, err := kubectl(ctx, t, nil, append([]string{"get", "--output=json"}, args...)...)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, to); err != nil {
+		return fmt.Errorf("kubectl's answer about %s is not what it should be: %w", args[0], err)
+	}
+	return nil
 }
 
 // lastLine returns the last line of what a program said, or its error if it said nothing.

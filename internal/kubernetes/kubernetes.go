@@ -1,10 +1,9 @@
-// Package kubernetes finds the pods of a plan's targets in a Kubernetes cluster. It asks kubectl, which knows the
-// user's clusters and signs in to them in every way that they need.
+// Package kubernetes finds the pods of a plan's targets in a Kubernetes cluster, and starts agents there as a Job. It
+// asks kubectl, which knows the user's clusters and signs in to them in every way that they need.
 package kubernetes
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -28,18 +27,18 @@ type Found struct {
 
 // Look finds the pods of a target. It runs kubectl, and blocks until that has answered. The error says what is missing.
 func Look(ctx context.Context, t *spatev1.KubernetesTarget) (Found, error) {
-	return look(t, func(args ...string) ([]byte, error) { return kubectl(ctx, t, args...) })
+	return look(t, func(to any, args ...string) error { return get(ctx, t, to, args...) })
 }
 
-// look finds the pods of a target by what get, kubectl's get, answers.
-func look(t *spatev1.KubernetesTarget, get func(args ...string) ([]byte, error)) (f Found, err error) {
+// look finds the pods of a target by what kubectl's get answers.
+func look(t *spatev1.KubernetesTarget, get func(to any, args ...string) error) (f Found, err error) {
 	port := 0
 	if t.GetService() != "" {
-		text, err := get("endpointslices", "--selector=kubernetes.io/service-name="+t.GetService())
-		if err != nil {
+		var list struct{ Items []slice }
+		if err := get(&list, "endpointslices", "--selector=kubernetes.io/service-name="+t.GetService()); err != nil {
 			return Found{}, err
 		}
-		if f.Endpoints, port, err = endpoints(t, text); err != nil {
+		if f.Endpoints, port, err = endpoints(t, list.Items); err != nil {
 			return Found{}, err
 		}
 	}
@@ -49,11 +48,11 @@ func look(t *spatev1.KubernetesTarget, get func(args ...string) ([]byte, error))
 	if t.GetMetricsPort() > 0 {
 		port = int(t.GetMetricsPort())
 	}
-	text, err := get("pods", "--selector="+t.GetMetricsSelector())
-	if err != nil {
+	var list struct{ Items []pod }
+	if err := get(&list, "pods", "--selector="+t.GetMetricsSelector()); err != nil {
 		return Found{}, err
 	}
-	f.Metrics, f.Roles, err = metrics(t, port, text)
+	f.Metrics, f.Roles, err = metrics(t, port, list.Items)
 	return f, err
 }
 
@@ -70,17 +69,30 @@ type slice struct {
 	}
 }
 
-// endpoints returns the base URLs of the ready pods in a list of EndpointSlices, and their port.
-func endpoints(t *spatev1.KubernetesTarget, text []byte) (urls []string, port int, err error) {
-	var list struct{ Items []slice }
-	if err := json.Unmarshal(text, &list); err != nil {
-		return nil, 0, fmt.Errorf("kubectl's answer is not a list of EndpointSlices: %w", err)
+// pod is the part of a Kubernetes Pod that is needed.
+type pod struct {
+	Metadata struct {
+		Name                string
+		Labels, Annotations map[string]string
 	}
-	if len(list.Items) == 0 {
+	Status struct {
+		Phase, PodIP      string
+		Conditions        []condition
+		ContainerStatuses []struct {
+			State map[string]struct{ Reason, Message string }
+		}
+	}
+}
+
+type condition struct{ Type, Status, Message string }
+
+// endpoints returns the base URLs of the ready pods in a list of EndpointSlices, and their port.
+func endpoints(t *spatev1.KubernetesTarget, all []slice) (urls []string, port int, err error) {
+	if len(all) == 0 {
 		return nil, 0, fmt.Errorf("there is no Service %s with pods%s", t.GetService(), in(t))
 	}
 	found, waiting := map[string]bool{}, 0
-	for _, s := range list.Items {
+	for _, s := range all {
 		if port, err = portOf(t, s); err != nil {
 			return nil, 0, err
 		}
@@ -143,27 +155,15 @@ var roleLabels = []string{
 }
 
 // metrics returns the URLs of the metrics of the ready pods in a list, and their roles.
-func metrics(t *spatev1.KubernetesTarget, port int, text []byte) ([]string, map[string]string, error) {
-	var list struct {
-		Items []struct {
-			Metadata struct{ Labels map[string]string }
-			Status   struct {
-				PodIP      string
-				Conditions []struct{ Type, Status string }
-			}
-		}
-	}
-	if err := json.Unmarshal(text, &list); err != nil {
-		return nil, nil, fmt.Errorf("kubectl's answer is not a list of pods: %w", err)
-	}
+func metrics(t *spatev1.KubernetesTarget, port int, pods []pod) ([]string, map[string]string, error) {
 	if port == 0 {
 		return nil, nil, errors.New("the port of the selected pods' metrics is not known: give it by metrics_port")
 	}
 	roles := map[string]string{}
 	var urls []string
-	for _, pod := range list.Items {
+	for _, pod := range pods {
 		ready := slices.ContainsFunc(pod.Status.Conditions,
-			func(c struct{ Type, Status string }) bool { return c.Type == "Ready" && c.Status == "True" })
+			func(c condition) bool { return c.Type == "Ready" && c.Status == "True" })
 		if !ready || pod.Status.PodIP == "" {
 			continue
 		}
@@ -176,7 +176,7 @@ func metrics(t *spatev1.KubernetesTarget, port int, text []byte) ([]string, map[
 		}
 	}
 	if len(urls) == 0 {
-		return nil, nil, fmt.Errorf("no pod with %s is ready%s, of %d found", t.GetMetricsSelector(), in(t), len(list.Items))
+		return nil, nil, fmt.Errorf("no pod with %s is ready%s, of %d found", t.GetMetricsSelector(), in(t), len(pods))
 	}
 	slices.Sort(urls)
 	return slices.Compact(urls), roles, nil

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -42,12 +43,12 @@ type answers struct {
 	asked        []string
 }
 
-func (a *answers) get(args ...string) ([]byte, error) {
+func (a *answers) get(to any, args ...string) error {
 	a.asked = append(a.asked, strings.Join(args, " "))
 	if args[0] == "pods" {
-		return []byte(a.pods), nil
+		return json.Unmarshal([]byte(a.pods), to)
 	}
-	return []byte(a.slices), nil
+	return json.Unmarshal([]byte(a.slices), to)
 }
 
 func TestLook(t *testing.T) {
@@ -103,8 +104,6 @@ func TestLookFindsNothing(t *testing.T) {
 			&spatev1.KubernetesTarget{MetricsSelector: "app=y", MetricsPort: 1, Namespace: "llm"}, answers{pods: `{}`}},
 		`the port of the selected pods' metrics is not known: give it by metrics_port`: {
 			&spatev1.KubernetesTarget{MetricsSelector: "app=x"}, answers{pods: somePods}},
-		`kubectl's answer is not a list of EndpointSlices`: {
-			&spatev1.KubernetesTarget{Service: "gateway"}, answers{slices: `<html>`}},
 	} {
 		if _, err := look(c.target, c.a.get); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
@@ -112,7 +111,7 @@ func TestLookFindsNothing(t *testing.T) {
 	}
 	failed := errors.New("refused")
 	if _, err := look(&spatev1.KubernetesTarget{Service: "s"},
-		func(...string) ([]byte, error) { return nil, failed }); !errors.Is(err, failed) {
+		func(any, ...string) error { return failed }); !errors.Is(err, failed) {
 		t.Error(err)
 	}
 }
@@ -120,7 +119,7 @@ func TestLookFindsNothing(t *testing.T) {
 func TestWithoutKubectl(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	_, err := Look(t.Context(), &spatev1.KubernetesTarget{Service: "s"})
-	if want := "kubectl, which finds pods, is not installed: install it, or give endpoints"; err == nil || err.Error() != want {
+	if want := "kubectl, which finds pods and starts them, is not installed: install it, or name endpoints and hosts yourself"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 }

@@ -95,7 +95,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	if err != nil {
 		return command.BadInput(err)
 	}
-	finder, closeFinder, err := f.finder(logger)
+	find, dial, closeFinder, err := f.finder(logger)
 	if err != nil {
 		return err
 	}
@@ -110,8 +110,8 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 		DatasetDir: f.DatasetDir, KeepDatasets: f.KeepDatasets.Limits(), SourceAddresses: f.Sources, Capacity: exact,
 		PacketTimes: packetTimes,
 		WeightGiven: f.set.Changed("weight"), LeaveOn: command.ErrTerminated, LeaveTimeout: f.LeaveTimeout,
-		Coordinator: command.InTurn(finder, f.checkPlain),
-		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(creds)},
+		Coordinator: find,
+		DialOptions: append(dial, grpc.WithTransportCredentials(creds)),
 		BulkOptions: []grpc.DialOption{grpc.WithTransportCredentials(yielding.Credentials(creds))},
 	})
 	if err != nil {
@@ -244,22 +244,27 @@ func checkDirectory(path string) error {
 // checkPlain refuses a plaintext connection to another machine without permission.
 func (f *flags) checkPlain(address string) error { return f.TLS.CheckPlain(address, f.Plaintext) }
 
-// finder finds the coordinator by gossip or in the list of addresses.
-func (f *flags) finder(logger *slog.Logger) (membership.Finder, func(), error) {
+// finder finds the coordinator by gossip or in the list of addresses, or waits for its connections. dial is for these.
+func (f *flags) finder(
+	logger *slog.Logger,
+) (find func(context.Context) (string, error), dial []grpc.DialOption, end func(), err error) {
+	if len(f.Coordinators) > 0 && strings.HasPrefix(f.Coordinators[0], listens) {
+		return listen(f.Coordinators[0])
+	}
 	if len(f.Coordinators) > 0 {
-		return membership.Static(f.Coordinators), func() {}, nil
+		return command.InTurn(membership.Static(f.Coordinators), f.checkPlain), nil, func() {}, nil
 	}
 	config, err := f.Gossip.Config(f.Name, membership.Meta{Role: membership.RoleAgent, Region: f.Region},
 		f.Plaintext, logger)
 	if err != nil {
-		return nil, nil, command.BadInput(err)
+		return nil, nil, nil, command.BadInput(err)
 	}
 	cluster, err := membership.Join(config)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	logger.Info("gossip is ready", "address", cluster.Address())
-	return cluster, func() { _ = cluster.Close() }, nil
+	return command.InTurn(cluster, f.checkPlain), nil, func() { _ = cluster.Close() }, nil
 }
 
 // unusable is what the host's part of a default name may not have or may not begin with.

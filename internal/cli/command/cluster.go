@@ -137,13 +137,14 @@ func CheckAddress(address string) error {
 	return nil
 }
 
-// Loopback reports whether an address is only on this machine: on its loopback, or a socket in its file system.
+// Loopback reports whether an address is only on this machine: on its loopback, which listen:PORT is too, or a socket in
+// its file system.
 func Loopback(address string) bool {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return false
 	}
-	if host == "localhost" || host == "unix" && strings.HasPrefix(port, "/") {
+	if host == "localhost" || host == "listen" || host == "unix" && strings.HasPrefix(port, "/") {
 		return true
 	}
 	ip := net.ParseIP(host)

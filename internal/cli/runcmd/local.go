@@ -29,7 +29,7 @@ import (
 // localFlags say how a coordinator and agents run in this process.
 type localFlags struct {
 	Agents    embedded                `group:"Where it runs" flag:"agents" help:"<number> of embedded agents, or numbers by region such as eu=2,us=1"`
-	On        []string                `group:"Where it runs" flag:"on" commas:"kept" help:"<[REGION=][USER@]HOST,...> to start agents on, by ssh, instead of in this process; may be repeated"`
+	On        []string                `group:"Where it runs" flag:"on" commas:"kept" help:"<[REGION=][USER@]HOST,...> to start agents on, by ssh, instead of in this process; or a file of hosts (.yaml), or kube:CONTEXT/NAMESPACE?agents=N&image=IMAGE; may be repeated"`
 	Sources   []string                `group:"Where it runs" rare:"yes" flag:"source-address" help:"local <addresses> that embedded agents connect from, in turn: each adds a range of ports (default: the system picks)"`
 	Commands  bool                    `group:"Where it runs" rare:"yes" flag:"allow-commands" typed:"only" help:"run the commands of a plan that starts servers, without asking"`
 	Exactness command.Exactness       `rare:"yes" group:"Where it runs"`
@@ -117,18 +117,14 @@ func (l *localFlags) startHosts(ctx context.Context, cluster *local.Cluster, log
 	if len(l.hosts) == 0 {
 		return func() {}, nil
 	}
-	hosts, listener, err := newRemoteHosts(l.hosts, logs)
+	hosts, listener, err := newRemoteHosts(l.hosts, l.version, logs)
 	if err != nil {
 		return nil, err
 	}
-	hosts.labels = naming.LabelTexts(l.labels)
+	hosts.labels = l.labels
 	cluster.Serve(listener)
-	agents := func(ctx context.Context) (int, error) {
-		list, err := spatev1.NewRunServiceClient(cluster.Conn()).ListAgents(ctx, &spatev1.ListAgentsRequest{})
-		return len(list.GetAgents()), err
-	}
 	return hosts.close, command.UntilInterrupted(ctx, "starting the agents", func(ctx context.Context) error {
-		err := hosts.start(ctx, l.version, agents)
+		err := hosts.start(ctx, cluster.Conn())
 		if err != nil {
 			hosts.close()
 		}

@@ -3,6 +3,7 @@ package runcmd
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,6 +26,57 @@ func TestParseHosts(t *testing.T) {
 		if hosts, err := parseHosts([]string{bad}); err == nil || !strings.HasPrefix(err.Error(), "--on ") {
 			t.Errorf("%q: %v, %v", bad, hosts, err)
 		}
+	}
+}
+
+// TestHostsFile: a file of hosts has what the flag has, with labels and weights, and says in which line a mistake is.
+func TestHostsFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	read := func(text string) ([]*remoteHost, error) {
+		if err := os.WriteFile("hosts.yaml", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return parseHosts([]string{"hosts.yaml", "eu=c"})
+	}
+	hosts, err := read("- {ssh: u@a, region: eu, labels: {pool: big}, weight: 3}\n- ssh: b\n- kube: arn:x/prod/load?agents=2&image=i\n  region: us\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &remoteHosts{labels: map[string]string{"pool": "small", "x": "y"}}
+	var got []string
+	for _, h := range hosts {
+		got = append(got, h.login+": "+strings.Join(r.arguments(h, "unix:/s", h.name, "1s"), " "))
+	}
+	const common = ": agent --log-level=warn --coordinator=unix:/s --name="
+	want := []string{
+		"u@a" + common + "a --region=eu --until-alone=1s --label=pool=big --label=x=y --weight=3",
+		"b" + common + "b --region= --until-alone=1s --label=pool=small --label=x=y",
+		"kube:arn:x/prod/load" + common + "kube-arn-x-prod-load-0 --region=us --until-alone=1s --label=pool=small --label=x=y",
+		"kube:arn:x/prod/load" + common + "kube-arn-x-prod-load-1 --region=us --until-alone=1s --label=pool=small --label=x=y",
+		"c" + common + "c --region=eu --until-alone=1s --label=pool=small --label=x=y",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s", strings.Join(got, "\n"))
+	}
+	for text, want := range map[string]string{
+		"":                                "it names no host: want a list",
+		"hosts: [a]":                      "line 1: cannot unmarshal !!map",
+		"- ssh: a\n- {ssh: b, x: 1}":      "line 2: field x not found",
+		"- ssh: a\n- ssh: b c":            `hosts.yaml:2: "b c" is not a host`,
+		"- ssh: a\n  kube: b/c":           "hosts.yaml:2: it has both ssh and kube",
+		"- region: eu":                    `"" is not a host`,
+		"- {ssh: a, region: 'e f'}":       `hosts.yaml:1: "e f" is not the name of a region`,
+		"- {ssh: a, labels: {region: x}}": "hosts.yaml:1: labels: \"region\": give region: beside labels",
+		"- {ssh: a, labels: {p: ' '}}":    "hosts.yaml:1: labels: \"p\": the value of p must be",
+		"- {ssh: a, weight: -1}":          "line 1: cannot unmarshal",
+		"- ssh: a\n---\n- ssh: b":         "a second document",
+	} {
+		if _, err := read(text); err == nil || !strings.HasPrefix(err.Error(), "--on hosts.yaml") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+	if _, err := parseHosts([]string{"none.yml"}); err == nil || !strings.Contains(err.Error(), "none.yml") {
+		t.Error(err)
 	}
 }
 

@@ -269,15 +269,11 @@ func (s *servers) guard(ctx context.Context, t *spatev1.Target) ([]string, error
 		return engine.Guarded(program, grace), err
 	}
 	if s.program[on] == "" {
-		program, hash, err := ownProgram()
-		if err != nil {
-			return nil, err
+		host, hosts := &sshHost{login: on}, &remoteHosts{version: s.version, logs: io.Discard, id: newID()}
+		if err := host.prepare(ctx, hosts, &remoteHost{name: "server", login: on}); err != nil {
+			return nil, fmt.Errorf("on %s: %w", on, err)
 		}
-		h, hosts := &remoteHost{name: "server", login: on}, &remoteHosts{logs: io.Discard, id: "server-" + hash}
-		if err := hosts.prepare(ctx, h, s.version, hash, program); err != nil {
-			return nil, errors.New(strings.TrimPrefix(err.Error(), "--")) // there it is a flag
-		}
-		s.program[on] = h.program
+		s.program[on] = host.program
 	}
 	return onHost(t, engine.Guarded(s.program[on], grace)), nil
 }
