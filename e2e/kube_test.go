@@ -274,8 +274,8 @@ func left(t *testing.T, dir string) (jobs []string) {
 	return jobs
 }
 
-// TestOnKubernetes: --on kube: starts agents as a Job, reaches them by forwarded ports, again if these break, and removes
-// them, in several clusters at once.
+// TestOnKubernetes: --on kube: starts agents as a Job, reaches them by forwarded ports, again if these break, and
+// removes them, in several clusters at once.
 func TestOnKubernetes(t *testing.T) {
 	dir := withKubectl(t)
 	url := programs.Simulate(t, 1).URLs[0]

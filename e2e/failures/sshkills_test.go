@@ -20,8 +20,8 @@ import (
 // onlyProgram matches what a host may keep: the program, and datasets.
 var onlyProgram = regexp.MustCompile(`^(spate-[0-9a-f]{16}|datasets)$`)
 
-// TestNothingIsLeftOnHosts: at whatever moment of a run with --on (copying, starting, running, ending), and by whichever
-// signal, the command, one of its connections, or the server's end of one is ended: within the lease, no process and no
+// TestNothingIsLeftOnHosts: at whatever moment of a run with --on (copying, starting, running, ending) and by whichever
+// signal the command, one of its connections, or the server's end of one is ended: within the lease, no process and no
 // file is left on the hosts, but for the program and datasets.
 func TestNothingIsLeftOnHosts(t *testing.T) {
 	s := startSSH(t)

@@ -137,8 +137,8 @@ func CheckAddress(address string) error {
 	return nil
 }
 
-// Loopback reports whether an address is only on this machine: on its loopback, which listen:PORT is too, or a socket in
-// its file system.
+// Loopback reports whether an address is only on this machine: on its loopback, as listen:PORT is, or a socket in its
+// file system.
 func Loopback(address string) bool {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
