@@ -175,7 +175,7 @@ func pods(dir, job string) (all []podState) {
 	return all
 }
 
-// alive reports whether a pod's program runs; nobody may have taken note of its end.
+// alive reports whether a pod's program runs. One that has ended may be a zombie.
 func (p podState) alive() bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID))
 	if err != nil {
@@ -316,7 +316,7 @@ func TestOnKubernetesInVain(t *testing.T) {
 		"kube:forbidden/load?image=i": `Forbidden\): .* User "jane" cannot create resource "jobs"`,
 		"kube:quota/load?image=i":     `exceeded quota: compute, requested: limits.cpu=4`,
 		"kube:noimage/load?image=i":   `pod spate-\w+-0-abcde does not run: ErrImagePull: failed to pull .*: pull access denied`,
-		"kube:prod?image=i":           `"prod" is no place for pods: want kube:CONTEXT/NAMESPACE`,
+		"kube:prod?image=i":           `"prod" does not say where: want kube:CONTEXT/NAMESPACE`,
 		"kube:prod/load":              `give image=REPOSITORY`,
 		"kube:p/l?image=i&agent=3":    `"agent" is not an option: want one of agents, region,`,
 		"kube:p/l?image=i&agents=0":   `agents=0: want 1 to 1000`,

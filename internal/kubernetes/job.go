@@ -135,7 +135,7 @@ func (j *Job) Forward(name, port string) []string {
 	return append([]string{"kubectl"}, arguments(j.Target, "port-forward", "pod/"+name, ":"+port, "--address=127.0.0.1")...)
 }
 
-// Remove removes the Job with its pods. It goes on if this program ends meanwhile.
+// Remove removes the Job with its pods. It continues if this program ends meanwhile.
 func (j *Job) Remove() error {
 	_, err := kubectl(context.Background(), j.Target, nil, "delete", "job", j.Name, "--ignore-not-found", "--wait=false")
 	return err

@@ -16,7 +16,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/command"
 )
 
-// An agent that reaches nobody, but can be reached, as in a pod by kubectl port-forward, has the coordinator
+// An agent that cannot connect, but can be reached, as in a pod by kubectl port-forward, has the coordinator
 // listen:PORT. Others connect to that port of its loopback, and say the token of its environment first; it takes these
 // connections when it would make one.
 const (
@@ -63,5 +63,5 @@ func accept(ctx context.Context, l net.Listener, token string) (net.Conn, error)
 		}
 		_ = c.Close()
 	}
-	return nil, fmt.Errorf("nobody has connected to %s: %w", l.Addr(), context.Cause(ctx))
+	return nil, fmt.Errorf("no coordinator has connected to %s: %w", l.Addr(), context.Cause(ctx))
 }

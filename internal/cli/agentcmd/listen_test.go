@@ -41,7 +41,7 @@ func TestListen(t *testing.T) {
 	_ = c.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := accept(ctx, l, token); err == nil || !strings.Contains(err.Error(), "nobody has connected") {
+	if _, err := accept(ctx, l, token); err == nil || !strings.Contains(err.Error(), "no coordinator has connected") {
 		t.Error(err)
 	}
 	t.Setenv(listenToken, "short")

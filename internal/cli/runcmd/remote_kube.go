@@ -49,7 +49,7 @@ func (l *hostList) addPods(e hostEntry) error {
 	nodes, wrongNodes := naming.Labels(given["node-selector"])
 	slash := strings.LastIndexByte(at, '/') // names of contexts have slashes, too
 	err = cmp.Or(err, wrong, wrongNodes,
-		reason.If(slash < 0, "%q is no place for pods: want kube:CONTEXT/NAMESPACE?agents=N&image=IMAGE; either name may be empty", at),
+		reason.If(slash < 0, "%q does not say where: want kube:CONTEXT/NAMESPACE?agents=N&image=IMAGE; either name may be empty", at),
 		reason.If(agents < 1 || agents > 1000, "agents=%d: want 1 to 1000", agents),
 		reason.If(given.Get("image") == "", "give image=REPOSITORY[:TAG], of a release or of deployments/docker/Dockerfile"))
 	if err != nil {
