@@ -10,6 +10,7 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/table"
+	"github.com/spate-load/spate/report/headline"
 	"github.com/spate-load/spate/report/tables"
 )
 
@@ -72,11 +73,11 @@ func seriesSection(title string, t *table.Table) table.Section {
 			"the tables of targets include, do not lower it."))...)
 }
 
-// writeHead writes the answer, which run it is, and before that whether the result is partial, and by how much the run
-// compressed time. Nil: the run was not a simulation.
+// writeHead writes the answer, which run it is, what a reader asks next, and before that whether the result is partial,
+// and by how much the run compressed time. Nil: the run was not a simulation.
 func writeHead(b *strings.Builder, r *results.Result, compression *float64) {
 	err := sectionTemplates.ExecuteTemplate(b, "head", map[string]any{"Run": r.Run, "Answer": r.Headline.Lines(),
-		"Compression": compression})
+		"Compression": compression, "Facts": headline.Facts(r)})
 	if err != nil {
 		panic("report: the template does not fit: " + err.Error())
 	}

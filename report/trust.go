@@ -118,7 +118,9 @@ func stageNames(stages []results.StageResult) string {
 	if len(stages) == 1 {
 		return "stage " + stageName(stages[0])
 	}
-	numbers := lists.Each(stages, func(s results.StageResult) string { return fmt.Sprint(s.Index + 1) })
+	indices := lists.Each(stages, func(s results.StageResult) uint32 { return s.Index })
+	slices.Sort(indices)
+	numbers := lists.Each(indices, func(index uint32) string { return fmt.Sprint(index + 1) })
 	return "stages " + strings.Join(numbers, ", ")
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report"
+	"github.com/spate-load/spate/report/headline"
 	"github.com/spate-load/spate/report/page/chart"
 	"github.com/spate-load/spate/watch"
 )
@@ -220,7 +221,8 @@ func (r Run) verdict(s *watch.Stage) verdictView {
 			}
 		}
 		if v.Lines = []string{r.Summary.GetReason()}; r.Result != nil && r.Result.Headline != nil {
-			v.Lines = r.Result.Headline.Lines()
+			said := func(f headline.Fact) string { return f.Name + ": " + f.Text }
+			v.Lines = append(r.Result.Headline.Lines(), lists.Each(headline.Facts(results.InPlanTime(r.Result)), said)...)
 		}
 		return v
 	case s == nil:

@@ -47,7 +47,7 @@ func Of(run *compare.Run) (h *results.Headline, changes *compare.Comparison, err
 	w := &writer{Headline: &results.Headline{Sentences: []string{}, Stages: []uint32{}}, run: run,
 		r: results.InPlanTime(run.Result)}
 	w.curves = w.curvesOf()
-	w.say("%s", capital(w.wrong()))
+	w.say("%s", capital(plain(w.wrong())))
 	names, searched := tables.TargetNames(w.r), slices.ContainsFunc(w.r.Run.Series, found)
 	switch w.Kind = Target; {
 	case len(w.curves) == 0:
@@ -170,10 +170,13 @@ func (w *writer) left(v trust.Verdict) string {
 			why += ")"
 		}
 	}
-	if n == 0 {
+	switch {
+	case n == 0:
 		return ""
+	case len(w.r.Stages) == 1:
+		return fmt.Sprintf("the only stage is %s%s", v, strings.Replace(why, "stage 1: ", "", 1))
 	}
-	return fmt.Sprintf("%d of %s %s%s", n, words.Count(uint64(len(w.r.Stages)), "stage"), v, why)
+	return fmt.Sprintf("%d of %d stages %s%s", n, len(w.r.Stages), v, why)
 }
 
 // believe adds why the stages behind the answer are doubtful, before the other reasons.

@@ -308,6 +308,10 @@ func told(t *testing.T) string {
 			verdict = " " + *h.Verdict
 		}
 		fmt.Fprintf(&b, "== %s: %s%s %d\n%s\n", c.name, h.Kind, verdict, h.Stages, strings.Join(h.Lines(), "\n"))
+		r.Result.Headline = h
+		for _, f := range Facts(r.Result) {
+			fmt.Fprintf(&b, "%s: %s\n", f.Name, f.Text)
+		}
 	}
 	for _, c := range versus {
 		x, y := run(c.a...), run(c.b...)
@@ -425,6 +429,34 @@ func TestWeek(t *testing.T) {
 	} {
 		if got := Week(lines); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// Facts name the agents, those that were lost, and where requests failed.
+func TestAgents(t *testing.T) {
+	r := run(one, one).Result
+	r.Run.Agents = []results.RunAgent{{Name: "eu-1", Region: "eu"}, {Name: "us-1", Region: "us"}, {Name: "local"}}
+	r.Stages[0].Agents = []results.AgentResult{{Name: "eu-1", Loss: &results.Loss{}}, {Name: "us-1", Breakdown: results.Breakdown{
+		Requests: results.PartRequests{Failed: 3}}}}
+	r.Stages[1].Agents = []results.AgentResult{{Name: "us-1", Failure: new("it was stopped")}}
+	want := Fact{"Agents", "3 agents: eu-1 in eu, us-1 in us, local; lost or failed: eu-1 in stage 1, us-1 in stage 2; " +
+		"failed requests: us-1 3"}
+	if got := Facts(r)[2]; got != want {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A server's answer in JSON is its message, also if it was cut off.
+func TestPlain(t *testing.T) {
+	for text, want := range map[string]string{
+		"no answer": "no answer",
+		`http_500: {"error": {"message": "out of memory", "code": 500}}; stopped`: "http_500: out of memory; stopped",
+		`http_422: {"detail": "no such model", "more": {"a": 1}, "b`:              "http_422: no such model",
+		`http_400: {"code": 7}`: `http_400: {"code": 7}`,
+	} {
+		if got := plain(text); got != want {
+			t.Errorf("%s: %s", text, got)
 		}
 	}
 }

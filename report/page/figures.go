@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"slices"
+	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
@@ -196,7 +197,8 @@ func (w *workload) latencyFigure(l latency) []figure {
 					continue
 				}
 				p := chart.Point{X: r.Value, Y: *value, Doubt: doubtIn(r.Stage), Data: slowData(r.Stage),
-					Title: pointTitle(r, fmt.Sprintf("%s %s %s ms of %s", l.name, q.name, num(value), sample(of, q.key)))}
+					Title: pointTitle(r, fmt.Sprintf("%s %s %s ms of %s, %s tok/s", l.name, q.name, num(value), sample(of, q.key),
+						num(r.Stage.OutputTokenThroughput)))}
 				if of.FewAt(q.key) == nil {
 					s.Lines[0] = append(s.Lines[0], p)
 				} else { // a point without a line
@@ -268,11 +270,7 @@ func sample(s *histogram.Summary, percentile string) string {
 	return text
 }
 
-// pointTitle describes a point: "concurrency 8: TTFT p99 10.40 ms of 640 values, 2,279 tok/s".
+// pointTitle describes a point: "concurrency 8: TTFT p99 10.40 ms of 640 values, 2,279 tok/s, SUSPECT".
 func pointTitle(r Row, value string) string {
-	text := fmt.Sprintf("%s: %s, %s tok/s", r.Stage.Load, value, num(r.Stage.OutputTokenThroughput))
-	for _, mark := range marksOf(r.Stage) {
-		text += ", " + mark
-	}
-	return text
+	return strings.Join(slices.Insert(marksOf(r.Stage), 0, r.Stage.Load.String()+": "+value), ", ")
 }

@@ -22,7 +22,7 @@ var functions = template.FuncMap{
 	"num": num, "p50": p50, "p99": p99, "mean": mean, "when": when, "took": took, "text": text, "doubt": doubtOf,
 	"marks": marksOf, "mark": markOf, "few": fewOf, "share": share, "latencies": summaries, "anchor": anchor,
 	"linked": words.Linked, "heatWords": func() []string { return heatWords }, "slowest": tables.Slowest,
-	"spans": func() []string { return spans }, "slowID": slowID,
+	"spans": func() []string { return spans }, "slowID": slowID, "stages": stagesOf,
 }
 
 // anchor returns the ID of a section by its title.
@@ -79,6 +79,15 @@ func share(v *float64) string {
 		return unknown
 	}
 	return fmt.Sprintf("%.2f %%", 100**v)
+}
+
+// stagesOf counts the stages of a run, and those that were planned if these are more.
+func stagesOf(r *results.Result) string {
+	n := words.Count(uint64(r.Run.StagesPlanned), "stage")
+	if len(r.Stages) == int(r.Run.StagesPlanned) {
+		return n
+	}
+	return fmt.Sprintf("%d of %s", len(r.Stages), n)
 }
 
 // text returns a word, or n/a.

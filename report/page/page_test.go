@@ -304,17 +304,17 @@ func TestChangesByLoad(t *testing.T) {
 func TestNextCommand(t *testing.T) {
 	in := input(trust.Valid, stage(0, "t", 1, trust.Valid))
 	for want, h := range map[string]results.Headline{
-		"<code>spate run plan.yaml --set loads[0].repeats=3</code>": {Kind: headline.Targets, Verdict: new(headline.Unclear)},
-		"<code>spate compare --by target DIR</code>":                {Kind: headline.Targets, Verdict: new(headline.Better)},
-		"<code>spate run plan.yaml --gate DIR</code>":               {Kind: headline.Target},
+		"/plan.yaml --set loads[0].repeats=3 repeats": {Kind: headline.Targets, Verdict: new(headline.Unclear)},
+		"spate compare --by target runs/":             {Kind: headline.Targets, Verdict: new(headline.Better)},
+		"spate run plan.yaml --gate runs/":            {Kind: headline.Target},
 	} {
 		in.Result.Headline = &h
 		if !strings.Contains(written(t, in), want) {
 			t.Errorf("%s: no %s", h.Kind, want)
 		}
 	}
-	if in.Result.Run.Complete = false; strings.Contains(written(t, in), "Next:") {
-		t.Error("an incomplete run has something next")
+	if in.Result.Run.Complete = false; !strings.Contains(written(t, in), "run it again</dd>") {
+		t.Error("an incomplete run is not to be run again")
 	}
 }
 

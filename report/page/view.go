@@ -25,9 +25,8 @@ type view struct {
 	JS        template.JS
 	Verdict   verdict
 	Tested    [][]string
-	From      string
 	Answer    *results.Headline
-	Next      next
+	Facts     []headline.Fact
 	Workloads []workload
 	Timeline  *timeline
 	PlanText  string
@@ -41,7 +40,7 @@ func viewOf(in Input) view {
 			"; base-uri 'none'; form-action 'none'",
 		CSS: template.CSS(style), JS: template.JS(script), //nolint:gosec // both are ours
 		Verdict: verdictOf(in.Result), Tested: tested(in.Result),
-		From: from(in.Result.Run), Answer: in.Result.Headline, Next: nextOf(in.Result),
+		Answer: in.Result.Headline, Facts: headline.Facts(in.Result),
 		Workloads: workloadsOf(&in), Timeline: timelineOf(&in),
 	}
 	for _, g := range in.Groups {
@@ -95,22 +94,6 @@ func verdictOf(r *results.Result) verdict {
 	}
 }
 
-// next is a command to go on with, and what for.
-type next struct{ Command, Why string }
-
-// nextOf returns what to do after a run: what makes its answer clear, or else what keeps it true.
-func nextOf(r *results.Result) next {
-	switch h := r.Headline; {
-	case h == nil || !r.Run.Complete || h.Kind == headline.Nothing:
-		return next{}
-	case h.Kind != headline.Targets:
-		return next{"spate run plan.yaml --gate DIR", "shows if a later version is worse than this run"}
-	case h.Verdict != nil && *h.Verdict == headline.Unclear:
-		return next{"spate run plan.yaml --set loads[0].repeats=3", "repeats the first load, which shows what chance does"}
-	}
-	return next{"spate compare --by target DIR", "has each difference with its interval"}
-}
-
 // tested returns what was tested: for each target its model, server, API, hardware, labels and endpoints.
 func tested(r *results.Result) (list [][]string) {
 	for i := range r.Stages {
@@ -138,20 +121,6 @@ func tested(r *results.Result) (list [][]string) {
 
 // mostEndpoints is how many endpoints of a target are named.
 const mostEndpoints = 2
-
-// from says where the load came from.
-func from(run results.RunResult) string {
-	text, regions := words.Count(uint64(len(run.Agents)), "agent"), []string(nil)
-	for _, a := range run.Agents {
-		if a.Region != "" {
-			regions = words.AppendOnce(regions, a.Region)
-		}
-	}
-	if regions != nil {
-		text += " in " + words.Shorten(regions, 3)
-	}
-	return text
-}
 
 // doubtOf returns the class of a stage: "valid", "suspect" or "invalid".
 func doubtOf(s results.StageResult) string { return strings.ToLower(string(s.Trust.Verdict)) }

@@ -1,0 +1,190 @@
+package headline
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/internal/lists"
+	"github.com/spate-load/spate/internal/words"
+	"github.com/spate-load/spate/plans/loadpoint"
+)
+
+// Fact is something that a reader asks next, in a few words.
+type Fact struct{ Name, Text string }
+
+// Facts returns what a reader asks after the answer of a run: its knee, which loads are within its SLO, which agents
+// sent it, how to run it again, and what next. Each is there in each run: what is not known says why. r is in the
+// plan's time.
+func Facts(r *results.Result) []Fact {
+	w := &writer{Headline: &results.Headline{}, r: r}
+	w.curves = w.curvesOf()
+	return []Fact{{"Knee", w.each(w.knee)}, {"SLO", w.each(w.slo)}, {"Agents", w.agents()},
+		{"Again", "spate run runs/" + r.Run.ID + "/plan.yaml"}, {"Next", w.next()}}
+}
+
+// each says something of each curve, once if it is the same of all. Before the first colon is what they may share.
+func (w *writer) each(of func(*curve) string) string {
+	if len(w.curves) == 0 {
+		return "not measured: no stage can be believed"
+	}
+	var texts, named []string
+	lead, _, shared := strings.Cut(of(w.curves[0]), ": ")
+	for _, c := range w.curves {
+		shared = shared && strings.HasPrefix(of(c), lead+": ")
+	}
+	for _, c := range w.curves {
+		text := of(c)
+		if shared {
+			text = strings.TrimPrefix(text, lead+": ")
+		}
+		name := c.target + ", " + c.workload
+		switch first := w.curves[0]; {
+		case !slices.ContainsFunc(w.curves, func(o *curve) bool { return o.workload != first.workload }):
+			name = c.target
+		case !slices.ContainsFunc(w.curves, func(o *curve) bool { return o.target != first.target }):
+			name = c.workload
+		}
+		texts, named = words.AppendOnce(texts, text), append(named, name+": "+text)
+	}
+	if len(texts) == 1 {
+		named = texts
+	}
+	if more := len(named) - 2*most; more > 0 {
+		named = append(named[:2*most], fmt.Sprintf("%d more in the tables", more))
+	}
+	if shared {
+		named[0] = lead + ": " + named[0]
+	}
+	return words.Printable(strings.Join(named, "; "))
+}
+
+// fewestLoads is the number of loads from which on one of them is a knee.
+const fewestLoads = 3
+
+// knee says which load has the highest throughput divided by latency: by its frontier, or else by mean E2E.
+func (w *writer) knee(c *curve) string {
+	by, so := "mean E2E", ""
+	if !w.r.Run.Complete {
+		so = " so far"
+	}
+	var knee *point
+	if c.plain && len(c.points) >= fewestLoads {
+		power := func(p *point) float64 { return c.throughput(p) / cmp.Or(*cmp.Or(p.Number("e2e_ms.mean"), new(0.0)), 1) }
+		knee = slices.MaxFunc(c.points, func(a, b *point) int { return cmp.Compare(power(a), power(b)) })
+	}
+	for _, f := range w.r.Run.SeriesOf(loadpoint.Frontier) {
+		for _, p := range c.points {
+			if f.Target == c.target && f.Workload == c.workload && f.Knee != nil && slices.Contains(p.of, *f.Knee) {
+				knee, by = p, f.Latency
+			}
+		}
+	}
+	switch {
+	case knee == nil:
+		return fmt.Sprintf("n/a: %s, and it takes %d that have an order", words.Count(uint64(len(c.points)), "load"), fewestLoads)
+	case knee == c.points[len(c.points)-1]:
+		so += ", the highest load measured"
+	}
+	return fmt.Sprintf("highest throughput / %s: %s (%s %s)%s", by, knee.load, number(c.throughput(knee)), c.unit(), so)
+}
+
+// slo says which loads are within their limit, and how good the parts of a mixture are there.
+func (w *writer) slo(c *curve) string {
+	kept, broke, limited := c.within()
+	some := slices.IndexFunc(c.points, func(p *point) bool { return p.limit != "" })
+	at := cmp.Or(kept, c.points[0])
+	var text string
+	switch {
+	case some < 0:
+		return "none is set: with slo in a plan, loads are judged"
+	case !limited:
+		at = c.points[some]
+		within := lists.Count(c.points, func(p *point) bool { return p.kept })
+		text = fmt.Sprintf("%s: %d of %s", at.limit, within, words.Count(uint64(len(c.points)), "load"))
+	case kept == nil:
+		text = fmt.Sprintf("%s: no load measured, %s is beyond (%s)", broke.limit, broke.load, broke.why)
+	case broke == nil:
+		text = fmt.Sprintf("%s: up to %s, the highest load measured", kept.limit, kept.load)
+	default:
+		text = fmt.Sprintf("%s: up to %s, %s is beyond (%s)", kept.limit, kept.load, broke.load, broke.why)
+	}
+	text = strings.Replace(strings.TrimPrefix(text, "the SLO ("), " of requests)", " of requests", 1)
+	for _, s := range w.r.Run.SeriesOf(loadpoint.Search) {
+		if s.Target == c.target && s.Workload == c.workload {
+			text = strings.Replace(text, "the limits of the search", strings.Join(s.Objectives, ", "), 1)
+		}
+	}
+	for i := range at.Parts {
+		if g := at.Parts[i].Goodput; g != nil && g.Share != nil {
+			text += fmt.Sprintf("; part %s at %s: %s good", at.Parts[i].Name, at.load, percent(*g.Share))
+		}
+	}
+	return text
+}
+
+// agents names the agents, and says which were lost and where requests failed.
+func (w *writer) agents() string {
+	all, failed, lost := w.r.Run.Agents, map[string]uint64{}, []string(nil)
+	named := func(a results.RunAgent) string { return strings.TrimSuffix(a.Name+" in "+a.Region, " in ") }
+	text := words.Count(uint64(len(all)), "agent")
+	if len(all) > 0 {
+		text += ": " + words.Shorten(lists.Each(all, named), most)
+	}
+	for i := range w.r.Stages {
+		s := &w.r.Stages[i]
+		for _, a := range s.Agents {
+			if failed[a.Name] += a.Requests.Failed; a.Loss != nil || a.Failure != nil {
+				lost = words.AppendOnce(lost, fmt.Sprintf("%s in stage %d", a.Name, s.Index+1))
+			}
+		}
+	}
+	if text += "; none was lost"; lost != nil {
+		text = strings.TrimSuffix(text, "; none was lost") + "; lost or failed: " + words.Shorten(lost, most)
+	}
+	var where []string
+	for _, a := range all {
+		if n := failed[a.Name]; n > 0 {
+			where = append(where, a.Name+" "+words.Thousands(n))
+		}
+	}
+	if where != nil && len(all) > 1 {
+		text += "; failed requests: " + words.Shorten(where, most)
+	}
+	return words.Printable(text)
+}
+
+// next says how to go on: with what makes the answer clear, or else with what keeps it true.
+func (w *writer) next() string {
+	dir, h := "runs/"+w.r.Run.ID, w.r.Headline
+	switch {
+	case h == nil || !w.r.Run.Complete || h.Kind == Nothing:
+		return "see what went wrong, and run it again"
+	case h.Kind != Targets:
+		return "spate run plan.yaml --gate " + dir + " shows if a later version is worse than this run"
+	case h.Verdict != nil && *h.Verdict == Unclear:
+		return "spate run " + dir + "/plan.yaml --set loads[0].repeats=3 repeats the first load, which shows what chance does"
+	}
+	return "spate compare --by target " + dir + " has each difference with its interval"
+}
+
+// plain puts the message in place of a server's answer in JSON, which may be cut off.
+func plain(text string) string {
+	at, end := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}')
+	if at < 0 {
+		return text
+	}
+	if end < at || !gjson.Valid(text[at:end+1]) {
+		end = len(text) - 1
+	}
+	for _, path := range []string{"error.message", "message", "detail", "error"} {
+		if m := gjson.Get(text[at:], path); m.Type == gjson.String {
+			return text[:at] + m.String() + text[end+1:]
+		}
+	}
+	return text
+}
