@@ -17,8 +17,6 @@ type Options struct {
 	Tolerance float64
 	// AllowInvalid also compares stages that are INVALID or incomplete.
 	AllowInvalid bool
-	// Targets has the name in the other sides for targets of the baseline whose names differ.
-	Targets map[string]string
 
 	// Again: the sides ran stages of the baseline again. However few they are, they are compared as a whole.
 	Again bool
@@ -37,7 +35,7 @@ const fewestRepeats = 3
 var ErrNothingInCommon = errors.New("no stage has a counterpart: target, workload and load must be equal")
 
 // Of compares sides with the first one, the baseline. There must be two or more. The error is that of reading requests,
-// or of Options.Targets, or that a side has one run twice, or wraps ErrNothingInCommon.
+// or that a side has one run twice, or wraps ErrNothingInCommon.
 func Of(sides []Side, o Options) (*Comparison, error) {
 	for i := range sides {
 		if err := sides[i].distinct(); err != nil {
@@ -46,7 +44,7 @@ func Of(sides []Side, o Options) (*Comparison, error) {
 	}
 	if o.several = len(sides) > 2 || slices.ContainsFunc(sides, foreign); o.several {
 		var err error
-		if sides, err = divided(sides, o); err != nil {
+		if sides, err = divided(sides); err != nil {
 			return nil, err
 		}
 	}
@@ -54,10 +52,7 @@ func Of(sides []Side, o Options) (*Comparison, error) {
 		Several: o.several, Rows: rows(sides)}
 	nothing := 0
 	for i := range sides[1:] {
-		rename, err := renaming(&sides[0], &sides[1+i], o.Targets)
-		if err != nil {
-			return nil, err
-		}
+		rename := renaming(&sides[0], &sides[1+i])
 		against, err := versus(&sides[0], &sides[1+i], rename, o)
 		if err != nil {
 			return nil, err

@@ -159,29 +159,15 @@ func (s *Side) targets() []string {
 	return names
 }
 
-// renaming returns the baseline's name for each target of the other side: as pairs says (the baseline's name first), or
-// the only target of both, or the same name.
-func renaming(baseline, other *Side, pairs map[string]string) (func(string) string, error) {
+// renaming returns the baseline's name for each target of the other side: the only target of both, or the same name.
+func renaming(baseline, other *Side) func(string) string {
 	ours, theirs := baseline.targets(), other.targets()
-	back := make(map[string]string)
-	for from, to := range pairs {
-		switch {
-		case !slices.Contains(ours, from):
-			return nil, fmt.Errorf("%s has no target %q: it has %s", baseline.Name, from, strings.Join(ours, ", "))
-		case !slices.Contains(theirs, to):
-			return nil, fmt.Errorf("%s has no target %q: it has %s", other.Name, to, strings.Join(theirs, ", "))
-		}
-		back[to] = from
-	}
-	if len(ours) == 1 && len(theirs) == 1 {
-		back[theirs[0]] = ours[0]
-	}
 	return func(name string) string {
-		if to, ok := back[name]; ok {
-			return to
+		if len(ours) == 1 && len(theirs) == 1 {
+			return ours[0]
 		}
 		return name
-	}, nil
+	}
 }
 
 // Run is a run to compare.

@@ -113,11 +113,7 @@ func (s *StageRecord) add(against string, differences []Difference) {
 // differences returns the differences of those stages of a run that are compared with another one, by their index.
 func differences(before, r *Run, o Options) (map[uint32][]Difference, error) {
 	ours, theirs := &Side{Name: before.Name, Runs: []*Run{before}}, &Side{Name: r.Name, Runs: []*Run{r}}
-	rename, err := renaming(ours, theirs, o.Targets)
-	if err != nil {
-		return nil, err
-	}
-	a, err := versus(ours, theirs, rename, o)
+	a, err := versus(ours, theirs, renaming(ours, theirs), o)
 	if err != nil {
 		return nil, err
 	}

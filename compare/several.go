@@ -47,7 +47,7 @@ func rows(sides []Side) (all []string) {
 // divided returns a side for each target, the plan's baseline first, unless all runs have the same several targets.
 // Sides are named after their targets if no two have the same. The error is that a run is given twice, or that the
 // baseline is of another tool.
-func divided(sides []Side, o Options) (all []Side, err error) {
+func divided(sides []Side) (all []Side, err error) {
 	if foreign(sides[0]) {
 		return nil, fmt.Errorf("%s is a file of another tool: give a run of Spate first, as the baseline", sides[0].Name)
 	}
@@ -62,7 +62,7 @@ func divided(sides []Side, o Options) (all []Side, err error) {
 	switch err := whole.distinct(); {
 	case sides[0].Target != "":
 		return sides, nil
-	case err != nil || len(o.Targets) > 0 || len(ours) > 1 && alike:
+	case err != nil || len(ours) > 1 && alike:
 		return sides, err
 	}
 	var targets []string

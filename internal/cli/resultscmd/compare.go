@@ -27,13 +27,12 @@ type flags struct {
 }
 
 type compareFlags struct {
-	Tolerance string   `flag:"tolerance" default:"1%" help:"largest change that does not matter, in percent of the baseline (of shares: in points)"`
-	Format    string   `flag:"format" default:"text" oneof:"text, markdown, json, html" help:"format: text, markdown, json, html"`
-	FailOn    string   `flag:"fail-on" default:"never" oneof:"never, worse, different" help:"exit with 5 if a number is worse, or different: never, worse, different"`
-	By        string   `flag:"by" default:"run" oneof:"run, target" help:"what to compare: run, or target for the targets of runs"`
-	Targets   []string `flag:"targets" help:"targets whose names differ: <BASELINE=OTHER>"`
-	Invalid   bool     `flag:"allow-invalid" help:"also compare stages that are INVALID or incomplete"`
-	All       bool     `flag:"all" help:"list all numbers, not only those that differ"`
+	Tolerance string `flag:"tolerance" default:"1%" help:"largest change that does not matter, in percent of the baseline (of shares: in points)"`
+	Format    string `flag:"format" default:"text" oneof:"text, markdown, json, html" help:"format: text, markdown, json, html"`
+	FailOn    string `flag:"fail-on" default:"never" oneof:"never, worse, different" help:"exit with 5 if a number is worse, or different: never, worse, different"`
+	By        string `flag:"by" default:"run" oneof:"run, target" help:"what to compare: run, or target for the targets of runs"`
+	Invalid   bool   `flag:"allow-invalid" help:"also compare stages that are INVALID or incomplete"`
+	All       bool   `flag:"all" help:"list all numbers, not only those that differ"`
 }
 
 // NewCompare makes `spate compare`.
@@ -74,15 +73,7 @@ func (f *flags) options() (compare.Options, error) {
 	if err != nil {
 		return compare.Options{}, fmt.Errorf("--tolerance %w", err)
 	}
-	o := compare.Options{Tolerance: tolerance, AllowInvalid: f.Invalid, Targets: map[string]string{}}
-	for _, pair := range f.Targets {
-		from, to, ok := strings.Cut(pair, "=")
-		if !ok || from == "" || to == "" {
-			return o, fmt.Errorf("--targets %q: want BASELINE=OTHER, two names of targets", pair)
-		}
-		o.Targets[from] = to
-	}
-	return o, nil
+	return compare.Options{Tolerance: tolerance, AllowInvalid: f.Invalid}, nil
 }
 
 // sides opens the runs of each argument: one that exists, or several with commas between them.
