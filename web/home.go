@@ -44,28 +44,10 @@ func (h Home) Parts() ([]Part, error) {
 			cmp.Compare(a.GetAgent().GetName(), b.GetAgent().GetName()))
 	})
 	first, view["More"] = first[:min(len(first), maxRows)], max(0, len(first)-maxRows)
-	view["Fleet"], view["Acts"] = watch.Fleet(first), acts(first)
+	view["Fleet"] = watch.Fleet(first)
 	view["Counts"] = counts(h.Agents)
 	view["Regions"] = regions(h.Agents)
 	return parts(view, "runs", "agents")
-}
-
-// act is a change that an operator may make of an agent.
-type act struct{ Agent, Action string }
-
-// acts returns the changes that an operator may make of each agent, none of one whose name is not known.
-func acts(agents []*spatev1.AgentStatus) [][]act {
-	list := make([][]act, len(agents))
-	for i, a := range agents {
-		switch name := a.GetAgent().GetName(); {
-		case name == "":
-		case a.GetCordon() == spatev1.Cordon_CORDON_UNSPECIFIED:
-			list[i] = []act{{name, "cordon"}, {name, "drain"}}
-		default:
-			list[i] = []act{{name, "uncordon"}}
-		}
-	}
-	return list
 }
 
 // calm is 0 for an agent that needs attention.

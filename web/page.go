@@ -42,8 +42,6 @@ type Frame struct {
 	Events string
 	// MayWrite reports whether the viewer may change something, or will be asked for a token.
 	MayWrite bool
-	// MayOperate reports whether the viewer may change agents, or will be asked for a token.
-	MayOperate bool
 	// History reports whether there is a page of numbers over runs.
 	History bool
 	// Parts are the page's parts as they are now.

@@ -47,9 +47,6 @@ func (s *Server) site() []route {
 		{http.MethodGet, "/runs/{id}", s.orFailure(s.runPage)},
 		{http.MethodGet, "/runs/{id}/parts", s.runParts},
 		{http.MethodPost, "/runs/{id}/stop", s.orFailure(s.stopPage)},
-		{http.MethodPost, "/agents/{name}/cordon", s.cordonPage(spatev1.Cordon_CORDON_CORDONED)},
-		{http.MethodPost, "/agents/{name}/drain", s.cordonPage(spatev1.Cordon_CORDON_DRAINED)},
-		{http.MethodPost, "/agents/{name}/uncordon", s.cordonPage(spatev1.Cordon_CORDON_UNSPECIFIED)},
 		{http.MethodGet, "/history", s.orFailure(s.historyPage)},
 		{http.MethodGet, "/compare", s.orFailure(s.comparePage)},
 		{http.MethodGet, "/style.css", asset("text/css; charset=utf-8", append([]byte(page.Sheet()), style...))},
@@ -138,10 +135,7 @@ func (s *Server) runTopic(r *http.Request) (path string, produce func(context.Co
 // frame returns what surrounds a page's parts.
 func (s *Server) frame(r *http.Request, n news, events string) Frame {
 	_, writes := s.rights.writer(r)
-	f := Frame{
-		Events: events, MayWrite: writes || s.rights.hasTokens(), MayOperate: !s.local && s.rights.mayOperate(r),
-		History: !s.local,
-	}
+	f := Frame{Events: events, MayWrite: writes || s.rights.hasTokens(), History: !s.local}
 	if n.over {
 		f.Events = ""
 	}
@@ -427,17 +421,6 @@ func (s *Server) stopPage(w http.ResponseWriter, r *http.Request) error {
 	}
 	http.Redirect(w, r, "/runs/"+r.PathValue("id"), http.StatusSeeOther)
 	return nil
-}
-
-// cordonPage returns a handler that changes whether an agent takes runs, and then shows the agents.
-func (s *Server) cordonPage(to spatev1.Cordon) http.HandlerFunc {
-	return s.orFailure(func(w http.ResponseWriter, r *http.Request) error {
-		_, err := s.cordon(to)(r)
-		if err == nil {
-			http.Redirect(w, r, "/#fleet", http.StatusSeeOther)
-		}
-		return err
-	})
 }
 
 func (s *Server) historyPage(w http.ResponseWriter, r *http.Request) error {

@@ -225,42 +225,6 @@ func TestStopFromAPage(t *testing.T) {
 	}
 }
 
-// Who may change agents sees the buttons; others do not, and are refused.
-func TestAgentsFromAPage(t *testing.T) {
-	ci := []string{"Authorization", "Bearer 0123456789abcdef"}
-	for _, c := range []struct {
-		rights    Rights
-		local     bool
-		headers   []string
-		sees, may bool
-	}{
-		{Rights{Loopback: true}, false, nil, true, true},
-		{Rights{Loopback: true}, true, nil, false, true},
-		{Rights{Loopback: true, Token: "t"}, false, nil, true, false}, // the browser asks for it
-		{Rights{Token: "t"}, false, []string{"Authorization", "Basic OnQ="}, true, true},
-		{Rights{Access: holders(t)}, false, ci, false, true}, // a runner: here the coordinator would refuse
-		{Rights{}, false, nil, false, false},
-	} {
-		s := start(t, func(cfg *Config) { cfg.Rights, cfg.Local = c.rights, c.local })
-		s.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-		_, text := s.do("GET", "/", "", c.headers...)
-		if sees := strings.Contains(text, `class="operator"`); sees != c.sees {
-			t.Errorf("%+v: sees buttons: %v", c.rights, sees)
-		}
-		if !strings.Contains(text, `a</th><td class="left act"><button`+
-			` type="submit" form="operate" formaction="/agents/a/uncordon"`) {
-			t.Errorf("no button for the agent that drains:\n%s", text)
-		}
-		a, text := s.do("POST", "/agents/a/uncordon", "", c.headers...)
-		if may := a.StatusCode == http.StatusSeeOther && a.Header.Get("Location") == "/#fleet"; may != c.may {
-			t.Errorf("%+v %q: %s %s", c.rights, c.headers, a.Status, text)
-		}
-		if asked := s.fake.called() == "a CORDON_UNSPECIFIED"; asked != c.may {
-			t.Errorf("%+v %q: the coordinator was asked: %q", c.rights, c.headers, s.fake.called())
-		}
-	}
-}
-
 // The history has a chart and a table for each stage: what is worse is marked, runs that are there are links, new
 // versions are named, and nothing that others said is HTML. The form chooses a target. A local run has no history.
 func TestHistoryPage(t *testing.T) {

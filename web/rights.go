@@ -114,15 +114,6 @@ func (g Rights) writer(r *http.Request) (ctx context.Context, ok bool) {
 	return access.WithNamedToken(ctx, holder), ok
 }
 
-// mayOperate reports whether the sender of a request may change agents, or will be asked for a token.
-func (g Rights) mayOperate(r *http.Request) bool {
-	ctx, ok := g.writer(r)
-	if !ok {
-		return g.hasTokens()
-	}
-	return g.Access.Policy().MayOperate(access.CallerOf(ctx)) == nil
-}
-
 // hasTokens reports whether any token gives the right to change something.
 func (g Rights) hasTokens() bool { return g.Token != "" || g.Access.Policy().HasTokens() }
 
