@@ -119,9 +119,11 @@ func (w *writer) slo(c *curve) string {
 			text = strings.Replace(text, "the limits of the search", strings.Join(s.Objectives, ", "), 1)
 		}
 	}
+	joint := "; good at " + at.load + ": "
 	for i := range at.Parts {
 		if g := at.Parts[i].Goodput; g != nil && g.Share != nil {
-			text += fmt.Sprintf("; part %s at %s: %s good", at.Parts[i].Name, at.load, percent(*g.Share))
+			text += joint + at.Parts[i].Name + " " + percent(*g.Share)
+			joint = ", "
 		}
 	}
 	return text
@@ -183,7 +185,7 @@ func plain(text string) string {
 	}
 	for _, path := range []string{"error.message", "message", "detail", "error"} {
 		if m := gjson.Get(text[at:], path); m.Type == gjson.String {
-			return text[:at] + m.String() + text[end+1:]
+			return text[:at] + strings.TrimSuffix(m.String(), ".") + text[end+1:]
 		}
 	}
 	return text
