@@ -438,7 +438,7 @@ func TestAgents(t *testing.T) {
 	r := run(one, one).Result
 	r.Run.Agents = []results.RunAgent{{Name: "eu-1", Region: "eu"}, {Name: "us-1", Region: "us"}, {Name: "local"}}
 	r.Stages[0].Agents = []results.AgentResult{{Name: "eu-1", Loss: &results.Loss{}}, {Name: "us-1", Breakdown: results.Breakdown{
-		Requests: results.PartRequests{Failed: 3}}}}
+		Requests: results.Outcomes{Failed: 3}}}}
 	r.Stages[1].Agents = []results.AgentResult{{Name: "us-1", Failure: new("it was stopped")}}
 	want := Fact{"Agents", "3 agents: eu-1 in eu, us-1 in us, local; lost or failed: eu-1 in stage 1, us-1 in stage 2; " +
 		"failed requests: us-1 3"}
