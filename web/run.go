@@ -221,8 +221,9 @@ func (r Run) verdict(s *watch.Stage) verdictView {
 			}
 		}
 		if v.Lines = []string{r.Summary.GetReason()}; r.Result != nil && r.Result.Headline != nil {
+			facts := headline.Facts(results.InPlanTime(r.Result))
 			said := func(f headline.Fact) string { return f.Name + ": " + f.Text }
-			v.Lines = append(r.Result.Headline.Lines(), lists.Each(headline.Facts(results.InPlanTime(r.Result)), said)...)
+			v.Lines = append(r.Result.Headline.Lines(), lists.Each(facts, said)...)
 		}
 		return v
 	case s == nil:
