@@ -21,7 +21,7 @@ const unknown = table.Unknown
 var functions = template.FuncMap{
 	"num": num, "p50": p50, "p99": p99, "mean": mean, "when": when, "took": took, "text": text, "doubt": doubtOf,
 	"marks": marksOf, "mark": markOf, "few": fewOf, "share": share, "latencies": summaries, "anchor": anchor,
-	"linked": words.Linked, "heatWords": func() []string { return heatWords }, "slowest": tables.Slowest,
+	"linked": words.Linked, "slowest": tables.Slowest,
 	"spans": func() []string { return spans }, "slowID": slowID, "stages": stagesOf,
 }
 

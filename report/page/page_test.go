@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/table"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report/headline"
 )
 
@@ -382,6 +384,8 @@ func TestThresholdsComeEarly(t *testing.T) {
 	}
 }
 
+const gapMetric = spatev1.Metric_METRIC_ITL
+
 // encoded returns values as a snapshot has them.
 func encoded(t testing.TB, ns ...int64) histogram.Encoded {
 	t.Helper()
@@ -396,28 +400,16 @@ func encoded(t testing.TB, ns ...int64) histogram.Encoded {
 	return e
 }
 
-// A map of gaps keeps every gap however long the stage is, in a bounded number of columns.
-func TestGapMapKeepsEveryGap(t *testing.T) {
+// Each second has the mean and the longest of its TTFTs and of its gaps between tokens.
+func TestWaitsBySecond(t *testing.T) {
 	r := NewRecording()
-	const windows = 36_000
-	for w := range uint32(windows) {
-		r.Watch(w, gapMetric, encoded(t, 5e6, 200e6))
+	for range 2 { // two agents
+		r.Watch(7, gapMetric, encoded(t, 5e6, 200e6))
 	}
-	columns := r.gaps.columns(50)
-	if len(columns) > 50 || len(columns) < 25 {
-		t.Errorf("%d columns", len(columns))
-	}
-	sum := uint64(0)
-	for _, c := range columns {
-		if len(c) != 2 {
-			t.Fatalf("a column has rows %v, want 2", c)
-		}
-		for _, n := range c {
-			sum += n
-		}
-	}
-	if sum != 2*windows || len(r.gaps.counts) > 2*maxColumns {
-		t.Errorf("%d gaps in %d cells", sum, len(r.gaps.counts))
+	r.Watch(7, spatev1.Metric_METRIC_E2E, encoded(t, 9e9))
+	got := r.values(&results.Second{Window: 7})[2:6]
+	if got[0] != -1 || got[1] != -1 || math.Abs(got[2]-102.5) > 1 || math.Abs(got[3]-200) > 1 {
+		t.Errorf("%v", got)
 	}
 }
 

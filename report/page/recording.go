@@ -1,7 +1,7 @@
 package page
 
 import (
-	"math"
+	"slices"
 
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/results"
@@ -16,12 +16,15 @@ type Recording struct {
 	// stageStart is when the stage began, in seconds since the start of the run.
 	stageStart float64
 	seconds    []results.Second
-	curves     [][]quantile // of the metrics in latencies
-	gaps       gapMap
-	waits      map[uint32]wait // by window
+	curves     [][]quantile                 // of the metrics in latencies
+	times      *histogram.Histogram         // of a window and a metric; reused
+	waits      map[uint32][len(waited)]wait // by window
 }
 
-// wait is the TTFT of the requests that ended in a window, in nanoseconds.
+// waited are the metrics of which there is a line over time.
+var waited = [...]spatev1.Metric{spatev1.Metric_METRIC_TTFT, spatev1.Metric_METRIC_ITL}
+
+// wait is what a metric had in a window, in nanoseconds.
 type wait struct{ count, sum, longest uint64 }
 
 // quantile is a point of a distribution: a share of the values is at most ms.
@@ -29,30 +32,28 @@ type quantile struct{ ms, share float64 }
 
 // NewRecording returns an empty recording of a stage.
 func NewRecording() *Recording {
-	return &Recording{waits: make(map[uint32]wait), gaps: gapMap{width: 1, counts: make(map[gapCell]uint64),
-		values: histogram.New(histogram.LayoutOf(gapMetric))}}
+	return &Recording{waits: make(map[uint32][len(waited)]wait), times: histogram.New(histogram.Times)}
 }
-
-// gapMetric is the metric of the heat maps.
-const gapMetric = spatev1.Metric_METRIC_ITL
 
 // Watch implements merge.Watch.
 func (r *Recording) Watch(window uint32, m spatev1.Metric, values histogram.Encoded) {
-	switch h := r.gaps.values; m {
-	case gapMetric:
-		r.gaps.add(window, values)
-	case spatev1.Metric_METRIC_TTFT: // of the same layout
-		if h.Reset(); h.Add(values) == nil {
-			w := r.waits[window]
-			r.waits[window] = wait{w.count + h.Count(), w.sum + h.Sum().Low, max(w.longest, uint64(h.Max()))}
-		}
+	at, h := slices.Index(waited[:], m), r.times
+	if at < 0 {
+		return
 	}
+	if h.Reset(); h.Add(values) != nil { // the layout is that of the metric, and one window cannot fill it
+		return
+	}
+	all := r.waits[window]
+	w := &all[at]
+	w.count, w.sum, w.longest = w.count+h.Count(), w.sum+h.Sum().Low, max(w.longest, uint64(h.Max()))
+	r.waits[window] = all
 }
 
 // End takes what it needs of the merged stage, which began start seconds after the run.
 func (r *Recording) End(s *merge.Stage, rec *spatev1.StageRecord, start float64) {
 	r.stageStart, r.seconds = start, results.SecondsOf(s, rec)
-	r.gaps.values = nil
+	r.times = nil
 	r.curves = lists.Each(latencies, func(l latency) []quantile {
 		return curveOf(s.Values(l.metric), measure.Of(l.metric).Unit.Scale())
 	})
@@ -74,75 +75,4 @@ func curveOf(h *histogram.Histogram, scale float64) (curve []quantile) {
 		curve = append(curve, quantile{float64(v) / scale, percentiles[i]})
 	}
 	return curve
-}
-
-// gapMap counts the gaps between tokens by time and length. It widens its columns as the stage gets longer, so that its
-// size is bounded.
-type gapMap struct {
-	width  uint32 // of a column, in windows
-	counts map[gapCell]uint64
-	values *histogram.Histogram // reused
-}
-
-// gapCell is a cell of a gapMap: a column, and a row of lengths on a logarithmic scale.
-type gapCell struct {
-	column uint32
-	row    int
-}
-
-const (
-	maxColumns    = 128
-	rowsPerOctave = 3
-)
-
-// rowOf returns the row of a gap in nanoseconds.
-func rowOf(ns int64) int { return int(math.Floor(math.Log2(float64(max(ns, 1))) * rowsPerOctave)) }
-
-// rowStart returns the shortest gap of a row, in milliseconds.
-func rowStart(row int) float64 { return math.Exp2(float64(row)/rowsPerOctave) / nanosPerMs }
-
-const nanosPerMs = 1e6
-
-// add counts the gaps of a window.
-func (g *gapMap) add(window uint32, values histogram.Encoded) {
-	for window/g.width >= maxColumns {
-		g.widen()
-	}
-	g.values.Reset()
-	if g.values.Add(values) != nil { // the layout is that of the metric, and one window cannot fill it
-		return
-	}
-	for ns, n := range g.values.Counts {
-		g.counts[gapCell{window / g.width, rowOf(ns)}] += n
-	}
-}
-
-// widen joins each two columns.
-func (g *gapMap) widen() {
-	joined := make(map[gapCell]uint64, len(g.counts))
-	for c, n := range g.counts {
-		joined[gapCell{c.column / 2, c.row}] += n
-	}
-	g.counts, g.width = joined, 2*g.width
-}
-
-// columns returns the counts by row of at most most columns.
-func (g *gapMap) columns(most int) (columns []map[int]uint64) {
-	last := uint32(0)
-	for c := range g.counts {
-		last = max(last, c.column)
-	}
-	if len(g.counts) == 0 {
-		return nil
-	}
-	join := (int(last) + most) / most
-	columns = make([]map[int]uint64, int(last)/join+1)
-	for c, n := range g.counts {
-		at := int(c.column) / join
-		if columns[at] == nil {
-			columns[at] = make(map[int]uint64)
-		}
-		columns[at][c.row] += n
-	}
-	return columns
 }

@@ -28,6 +28,9 @@ type timeline struct {
 	End     float64  // in seconds since the start of the run
 }
 
+// wideWidth is the width of charts over time, in CSS pixels.
+const wideWidth = 1080
+
 // timelineColumns is how many points a line over time has at most: one for each pixel or two.
 const timelineColumns = 720
 
@@ -47,6 +50,7 @@ var panels = []struct {
 	{"Output tokens", "tokens per second", []string{"output tok/s"}},
 	{"Requests in flight", "requests", []string{"in flight"}},
 	{"TTFT of the requests that ended", "ms; solid: mean, dashed: longest", []string{"mean TTFT ms", "longest TTFT ms"}},
+	{"Gaps between tokens", "ms; solid: mean, dashed: longest", []string{"mean ITL ms", "longest ITL ms"}},
 	{"Requests at the servers", "by their metrics; solid: running, dashed: waiting", []string{"running", "waiting"}},
 	{"KV cache in use", "share, mean of the servers", []string{"KV cache"}},
 	{"Power of the GPUs", "W, all together", []string{"power W"}},
@@ -59,12 +63,17 @@ const failures = "Failed requests"
 
 // values returns a second's values of all lines of the panels. Those that are not known are below 0.
 func (r *Recording) values(s *results.Second) []float64 {
-	values := []float64{-1, float64(s.InFlight), -1, -1}
+	const nanosPerMs = 1e6
+	values := []float64{-1, float64(s.InFlight)}
 	if s.Tokens != nil {
 		values[0] = float64(*s.Tokens)
 	}
-	if w := r.waits[s.Window]; w.count > 0 {
-		values[2], values[3] = float64(w.sum)/float64(w.count)/nanosPerMs, float64(w.longest)/nanosPerMs
+	for _, w := range r.waits[s.Window] {
+		mean, longest := -1.0, -1.0
+		if w.count > 0 {
+			mean, longest = float64(w.sum)/float64(w.count)/nanosPerMs, float64(w.longest)/nanosPerMs
+		}
+		values = append(values, mean, longest)
 	}
 	load := lists.Each(s.Load[:], func(v *float64) float64 { return *cmp.Or(v, new(-1.0)) })
 	return append(append(values, load...), float64(s.Failed), float64(s.Agents))

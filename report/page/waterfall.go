@@ -53,14 +53,13 @@ func slowID(s results.StageResult) string { return fmt.Sprintf("slow-%d", s.Inde
 func slowData(s results.StageResult) string { return ` data-slow="` + slowID(s) + `"` }
 
 // barOf returns a request as a bar in a row, with all of it in words, and its end.
-func barOf(x *results.Example, row float64) (bar chart.Heat, end float64) {
+func barOf(x *results.Example, row float64) (bar chart.Bar, end float64) {
 	none := new(0.0)
 	start := *cmp.Or(x.HeldMs, none) + x.SendDelayMs
 	said := []string{fmt.Sprintf("%s: request %d of %s at %s, E2E %s ms", x.Of, x.Index, x.Agent, x.Endpoint, num(x.E2EMs))}
 	add := func(span int, from, to float64) {
 		if to > from {
-			cell := chart.Cell{X0: from, X1: to, Y0: row - 0.28, Y1: row + 0.28, Value: float64(span)}
-			bar.Cells = append(bar.Cells, cell)
+			bar.Cells = append(bar.Cells, chart.Cell{X0: from, X1: to, Y0: row - 0.28, Y1: row + 0.28, Colour: span})
 		}
 	}
 	for i, after := range []*float64{new(-x.SendDelayMs), none, cmp.Or(x.ConnectMs, none), x.SentMs, x.FirstByteMs,
@@ -80,6 +79,6 @@ func barOf(x *results.Example, row float64) (bar chart.Heat, end float64) {
 	}
 	said = append(said, "longest gaps in ms: "+cmp.Or(strings.Join(gaps, ", "), unknown),
 		"server's queue in ms: "+num(x.ServerQueueMs))
-	bar.Limits, bar.Title = []float64{0, 1, 2, 3, 4, 5, 6}, strings.Join(said, "\n")
+	bar.Title = strings.Join(said, "\n")
 	return bar, end
 }

@@ -1,10 +1,6 @@
 package chart
 
-import (
-	"cmp"
-	"slices"
-	"strconv"
-)
+import "strconv"
 
 // Bands divides the horizontal axis into parts, such as the stages of a run.
 type Bands []Band
@@ -63,64 +59,32 @@ func (m Marks) draw(f frame) {
 	}
 }
 
-// Heat is a map of cells in the colours of the ordered scale.
-type Heat struct {
-	// Title is for people who point at the map, whose colours then have no order. Empty: there is none.
+// Bar is rectangles side by side, with words for people who point at them.
+type Bar struct {
 	Title string
-	// Cells are the cells that are not empty.
 	Cells []Cell
-	// Limits are the values up to which a cell has the first, second, ... colour. Greater values have the last one.
-	Limits []float64
 }
 
-// Cell is a rectangle of a Heat, with its value.
-type Cell struct{ X0, X1, Y0, Y1, Value float64 }
+// Cell is a rectangle in the colour of a number.
+type Cell struct {
+	X0, X1, Y0, Y1 float64
+	Colour         int
+}
 
 // bounds implements Layer.
-func (h Heat) bounds() (x, y extent) {
+func (b Bar) bounds() (x, y extent) {
 	x, y = nothing, nothing
-	for _, c := range h.Cells {
+	for _, c := range b.Cells {
 		x, y = x.join(extent{c.X0, c.X1}), y.join(extent{c.Y0, c.Y1})
 	}
 	return x, y
 }
 
-// draw implements Layer. All cells of a colour are one path, and neighbours in a row one rectangle.
-func (h Heat) draw(f frame) {
-	rectangles := make([][]Cell, len(h.Limits)+1)
-	cells := slices.Clone(h.Cells)
-	slices.SortStableFunc(cells, func(a, b Cell) int {
-		return cmp.Or(cmp.Compare(a.Y0, b.Y0), cmp.Compare(a.X0, b.X0))
-	})
-	for i := 0; i < len(cells); i++ {
-		c := cells[i]
-		level := h.level(c.Value)
-		for i+1 < len(cells) && cells[i+1].Y0 == c.Y0 && cells[i+1].X0 == c.X1 && h.level(cells[i+1].Value) == level {
-			i++
-			c.X1 = cells[i].X1
-		}
-		rectangles[level] = append(rectangles[level], c)
+// draw implements Layer.
+func (b Bar) draw(f frame) {
+	f.to.open("p", b.Title)
+	for _, c := range b.Cells {
+		f.to.fill(Style{Number: c.Colour}.ink(), f.at(c.X0, c.Y0), f.at(c.X1, c.Y0), f.at(c.X1, c.Y1), f.at(c.X0, c.Y1))
 	}
-	scale := len(rectangles)
-	if h.Title != "" {
-		scale = 0
-		f.to.open("p", h.Title)
-		defer f.to.close()
-	}
-	for level, all := range rectangles {
-		colour := Style{Number: level, Of: scale}.ink()
-		for _, c := range all {
-			f.to.fill(colour, f.at(c.X0, c.Y0), f.at(c.X1, c.Y0), f.at(c.X1, c.Y1), f.at(c.X0, c.Y1))
-		}
-	}
-}
-
-// level returns the number of a value's colour.
-func (h Heat) level(v float64) int {
-	for i, limit := range h.Limits {
-		if v <= limit {
-			return i
-		}
-	}
-	return len(h.Limits)
+	f.to.close()
 }
