@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"strings"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/bodies"
@@ -63,7 +64,7 @@ func (c *Client) Try(ctx context.Context, endpoint int, a TrialRequest) (TrialRe
 		return TrialResult{}, err
 	}
 	t := TrialResult{Software: softwareOf(header)}
-	if err := t.read(data); err != nil {
+	if err := t.read(data, c.dialect); err != nil {
 		return TrialResult{}, c.unusable(u.Path, err.Error())
 	}
 	for i, name := range t.Software {
@@ -163,60 +164,39 @@ func softwareOf(h http.Header) []string {
 	return nil
 }
 
-// trialUsage holds the output tokens under the names that the APIs use.
-type trialUsage struct {
-	CompletionTokens uint64 `json:"completion_tokens"`
-	OutputTokens     uint64 `json:"output_tokens"`
-}
-
-// trialFrame holds what a trial reads of an event's data, or of an answer in one piece.
-type trialFrame struct {
-	Choices  []json.RawMessage `json:"choices"`
-	Usage    trialUsage        `json:"usage"`
-	Response struct {
-		Usage trialUsage `json:"usage"`
-	} `json:"response"`
-	Fingerprint string          `json:"system_fingerprint"`
-	Error       json.RawMessage `json:"error"`
-}
-
-// read parses an answer: events, or one JSON value.
-func (t *TrialResult) read(data []byte) error {
-	running := make(map[uint64]bool)
-	frames := 0
+// read reads an answer: events, or one piece.
+func (t *TrialResult) read(data []byte, dialect *bodies.Dialect) error {
+	var f api.Frame
+	counts := make(map[uint64]bool) // of running usage
 	for _, event := range eventsIn(data, api.ServerSentEvents) {
-		var f trialFrame
-		if err := json.Unmarshal(event, &f); err != nil {
+		if dialect.Parse(api.Event{Data: event}, &f) != nil {
 			continue // [DONE], or an invalid frame
 		}
-		frames++
-		if err := t.addFrame(&f); err != nil {
+		t.Events = true
+		if err := t.add(event, &f); err != nil {
 			return err
 		}
-		if n := f.Usage.CompletionTokens; n > 0 && len(f.Choices) > 0 {
-			running[n] = true
+		if f.Chunk && f.Output > 0 {
+			counts[f.Output] = true
 		}
 	}
-	t.Running, t.Events = len(running) > 1, frames > 0
-	if frames > 0 {
+	if t.Running = len(counts) > 1; t.Events {
 		return nil
 	}
-	var whole trialFrame
-	if err := json.Unmarshal(data, &whole); err != nil {
+	if dialect.Parse(api.Event{Data: data}, &f) != nil {
 		return fmt.Errorf("the answer is neither a stream of events nor JSON%s", webPageHint(data))
 	}
-	return t.addFrame(&whole)
+	return t.add(data, &f)
 }
 
-// addFrame records what one frame reports.
-func (t *TrialResult) addFrame(f *trialFrame) error {
-	if len(f.Error) > 0 && string(f.Error) != "null" {
-		return fmt.Errorf("the answer is an error: %.*s", messageLimit, f.Error)
+// add records what one frame reports.
+func (t *TrialResult) add(data []byte, f *api.Frame) error {
+	if f.Failed {
+		return fmt.Errorf("the answer is an error: %.*s", messageLimit, f.Fault)
 	}
-	for _, u := range []trialUsage{f.Usage, f.Response.Usage} {
-		t.Output = max(t.Output, u.CompletionTokens, u.OutputTokens)
-	}
-	if rest, ok := strings.CutPrefix(f.Fingerprint, "vllm-"); ok && len(t.Software) < 2 {
+	t.Output = max(t.Output, f.Output)
+	fingerprint := gjson.GetBytes(data, "system_fingerprint").String()
+	if rest, ok := strings.CutPrefix(fingerprint, "vllm-"); ok && len(t.Software) < 2 {
 		version, _, _ := strings.Cut(rest, "-")
 		if name := "vLLM " + version; len(t.Software) == 0 || t.Software[len(t.Software)-1] != name {
 			t.Software = append(t.Software, name)
