@@ -176,14 +176,14 @@ func inBlocks(all []place, targets []*spatev1.Target, repeat func(place) int) {
 func (e *expansion) frame() *spatev1.Stage {
 	p := e.plan
 	frame := &spatev1.Stage{
-		DrainTimeout: defaults.Duration(proto.CloneOf(p.GetDrainTimeout()), defaults.DrainTimeout),
+		DrainTimeout: cmp.Or(proto.CloneOf(p.GetDrainTimeout()), durationpb.New(defaults.DrainTimeout)),
 		Slo:          proto.CloneOf(p.GetSlo()),
 		Pause:        proto.CloneOf(p.GetPause()),
 		OnAgentLoss:  cmp.Or(p.GetOnAgentLoss(), defaults.OnAgentLoss),
 		Regions:      maps.Clone(p.GetRegions()),
 		FailFast:     p.FailFast == nil || p.GetFailFast(),
 		Agents:       proto.CloneOf(p.GetAgents()),
-		Canaries:     defaults.Canaries(p.GetCanaries()),
+		Canaries:     defaults.Filled(p.GetCanaries()),
 	}
 	e.compression().frame(frame)
 	return frame

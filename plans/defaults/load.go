@@ -1,13 +1,16 @@
-// Package defaults fills in what a plan leaves out. docs/plan.md and the pages it names list the defaults. Its
+// Package defaults fills in what a plan leaves out: by the schema, and where a default depends on other fields. Its
 // functions return copies.
 package defaults
 
 import (
-	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
@@ -16,58 +19,50 @@ import (
 // Arrival is the default arrival process of an open loop.
 const Arrival = "poisson"
 
-// Other defaults of a load.
-const (
-	afterRequests = 20
-	within        = 0.05
-	confidence    = 0.95
-	sweepPoints   = 8
-	saturation    = 512
-	precision     = 0.03
-	probes        = 50
-	searchRepeats = 1
-	tolerance     = 0.1
-	points        = 15
-	metric        = "e2e"
-	best          = "throughput"
-	alike         = 0.01
-	rounds        = 10
-	distribution  = "constant"
-)
-
-// filled returns a copy of a message whose defaults are set, or nil if it is nil.
-func filled[M proto.Message](m M, set func(M)) M {
+// Filled returns a copy of a message in which the schema's defaults are in the fields that are not given, also of the
+// messages within it. It returns nil if the message is nil.
+func Filled[M proto.Message](m M) M {
 	if m = proto.CloneOf(m); m.ProtoReflect().IsValid() {
-		set(m)
+		fill(m.ProtoReflect())
 	}
 	return m
 }
 
-// ThinkTime returns a copy of t with its defaults, or nil if t is nil.
-func ThinkTime(t *spatev1.ThinkTime) *spatev1.ThinkTime {
-	return filled(t, func(t *spatev1.ThinkTime) { t.Distribution = cmp.Or(t.Distribution, distribution) })
-}
-
-// Canaries returns a copy of c with its defaults, or nil if c is nil.
-func Canaries(c *spatev1.Canaries) *spatev1.Canaries {
-	const share = 0.02
-	return filled(c, func(c *spatev1.Canaries) { c.Share = cmp.Or(c.Share, share) })
+func fill(m protoreflect.Message) {
+	missing := map[string]string{}
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		field := fields.Get(i)
+		usual, _ := proto.GetExtension(field.Options(), spatev1.E_DefaultValue).(string)
+		switch {
+		case usual != "" && !m.Has(field):
+			missing[field.JSONName()] = usual
+		case field.Message() == nil || field.IsMap():
+		case field.IsList():
+			for j := range m.Get(field).List().Len() {
+				fill(m.Get(field).List().Get(j).Message())
+			}
+		case m.Has(field):
+			fill(m.Get(field).Message())
+		}
+	}
+	if len(missing) == 0 {
+		return
+	}
+	text, err := json.Marshal(missing)
+	usual := m.New().Interface()
+	if err = errors.Join(err, protojson.Unmarshal(text, usual)); err != nil {
+		panic(fmt.Sprintf("the defaults of the schema: %v", err)) // each stage would find it
+	}
+	proto.Merge(m.Interface(), usual)
 }
 
 // Abort returns a copy of a with its defaults, or nil if a is nil.
 func Abort(a *spatev1.Abort) *spatev1.Abort {
-	return filled(a, func(a *spatev1.Abort) {
-		if a.ErrorShare != nil {
-			a.AfterRequests = cmp.Or(a.AfterRequests, afterRequests)
-		}
-	})
-}
-
-// Precision returns a copy of p with its defaults, or nil if p is nil.
-func Precision(p *spatev1.Precision) *spatev1.Precision {
-	return filled(p, func(p *spatev1.Precision) {
-		p.Within, p.Confidence = cmp.Or(p.Within, within), cmp.Or(p.Confidence, confidence)
-	})
+	if a != nil && a.ErrorShare == nil {
+		return proto.CloneOf(a)
+	}
+	return Filled(a)
 }
 
 // Phases returns a copy of the phases with the value at the end of each.
@@ -79,37 +74,6 @@ func Phases(phases []*spatev1.Phase) []*spatev1.Phase {
 		filled = append(filled, p)
 	}
 	return filled
-}
-
-// Sweep returns a copy of s with its defaults.
-func Sweep(s *spatev1.Sweep) *spatev1.Sweep {
-	return filled(s, func(s *spatev1.Sweep) {
-		s.Points, s.Saturation = cmp.Or(s.Points, sweepPoints), cmp.Or(s.Saturation, saturation)
-	})
-}
-
-// Search returns a copy of s with its defaults.
-func Search(s *spatev1.Search) *spatev1.Search {
-	return filled(s, func(s *spatev1.Search) {
-		s.Precision, s.Probes = cmp.Or(s.Precision, precision), cmp.Or(s.Probes, probes)
-		s.Repeats = cmp.Or(s.Repeats, searchRepeats)
-	})
-}
-
-// Frontier returns a copy of f with its defaults.
-func Frontier(f *spatev1.Frontier) *spatev1.Frontier {
-	return filled(f, func(f *spatev1.Frontier) {
-		f.Metric, f.Points = cmp.Or(f.Metric, metric), cmp.Or(f.Points, points)
-		f.Tolerance = cmp.Or(f.Tolerance, tolerance)
-	})
-}
-
-// Choose returns a copy of c with its defaults, or nil if c is nil.
-func Choose(c *spatev1.Choose) *spatev1.Choose {
-	return filled(c, func(c *spatev1.Choose) {
-		c.Best, c.Rounds = cmp.Or(c.Best, best), cmp.Or(c.Rounds, rounds)
-		c.Tolerance = cmp.Or(c.Tolerance, alike)
-	})
 }
 
 // PhaseEnd returns the value at a phase's end.
@@ -125,14 +89,6 @@ const (
 	DrainTimeout = 60 * time.Second
 	OnAgentLoss  = "fail"
 )
-
-// Duration returns d, or other if d is not given.
-func Duration(d *durationpb.Duration, other time.Duration) *durationpb.Duration {
-	if d == nil {
-		return durationpb.New(other)
-	}
-	return d
-}
 
 // WholeLimits returns those of the limits that an answer in one piece can be held to: its E2E is known, and no time of
 // a token. Nil: there are none.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -21,37 +20,12 @@ import (
 	"github.com/spate-load/spate/workload"
 )
 
-// ReadyWithin is how long to wait for a server that is starting.
-const ReadyWithin = 10 * time.Minute
-
-// RequestTimeout is the default limit on a whole request.
-const RequestTimeout = 10 * time.Minute
-
-// Other defaults of a target.
-const (
-	connectTimeout = 5 * time.Second
-	tokenizer      = "auto"
-	exactOutput    = "auto"
-	runningUsage   = "auto"
-	simulatedModel = "simulated"
-)
-
-// Defaults of a simulated target.
-const (
-	engines              = 1
-	prefill              = 50_000
-	decodeStep           = 5 * time.Millisecond
-	decodeStepPerRequest = 50 * time.Microsecond
-	maxRunning           = 256
-	cacheBlockTokens     = 16
-)
-
 // Target returns a copy of t with its defaults, for a target that is reached at its own endpoints.
 func Target(t *spatev1.Target) *spatev1.Target {
-	t = proto.CloneOf(t)
+	t = Filled(t)
 	t.Simulator = nil // A simulator beside endpoints is for simulations.
 	if t.Server != nil && t.Ready == nil {
-		t.Ready = &spatev1.Ready{}
+		t.Ready = Filled(&spatev1.Ready{})
 	}
 	for i, e := range t.Endpoints {
 		t.Endpoints[i] = naming.BaseURL(e)
@@ -63,14 +37,13 @@ func Target(t *spatev1.Target) *spatev1.Target {
 // SimulatedTarget returns a copy of t with its defaults, as the simulator serves it. The copy has no endpoints until
 // the simulator is started.
 func SimulatedTarget(t *spatev1.Target) *spatev1.Target {
-	t = proto.CloneOf(t)
+	t = Filled(t)
 	t.Endpoints, t.Ready, t.Server = nil, nil, nil
 	t.Connection = simulatedConnection(t.Connection)
 	if t.Simulator == nil {
-		t.Simulator = &spatev1.SimulatedTarget{}
+		t.Simulator = Filled(&spatev1.SimulatedTarget{})
 	}
-	fillSimulator(t.Simulator)
-	t.Model = cmp.Or(t.Model, simulatedModel)
+	t.Model = cmp.Or(t.Model, "simulated")
 	if t.ServerMetrics != nil {
 		t.ServerMetrics.Urls, t.ServerMetrics.GpuUrls = nil, nil // The simulator has its own, and no GPUs.
 	}
@@ -94,29 +67,8 @@ func WithoutSecrets(t *spatev1.Target) {
 }
 
 func fillTarget(t *spatev1.Target) {
-	t.Api = cmp.Or(t.Api, registry.All[0].Name)
-	t.Tokenizer = cmp.Or(t.Tokenizer, tokenizer)
-	t.ExactOutput = cmp.Or(t.ExactOutput, exactOutput)
-	t.RunningUsage = cmp.Or(t.RunningUsage, runningUsage)
 	t.Prompts = cmp.Or(t.Prompts, usualPrompts(API(t)))
-	t.ConnectTimeout = Duration(t.ConnectTimeout, connectTimeout)
-	t.RequestTimeout = Duration(t.RequestTimeout, RequestTimeout)
-	if t.Ready != nil {
-		t.Ready.Within = Duration(t.Ready.Within, ReadyWithin)
-	}
 	servermetrics.Fill(t.ServerMetrics)
-}
-
-func fillSimulator(s *spatev1.SimulatedTarget) {
-	s.Endpoints = cmp.Or(s.Endpoints, engines)
-	s.PrefillTokensPerSecond = cmp.Or(s.PrefillTokensPerSecond, prefill)
-	s.DecodeStep = Duration(s.DecodeStep, decodeStep)
-	s.DecodeStepPerRequest = Duration(s.DecodeStepPerRequest, decodeStepPerRequest)
-	s.MaxRunning = cmp.Or(s.MaxRunning, maxRunning)
-	s.Replicas = cmp.Or(s.Replicas, 1)
-	s.CacheBlockTokens = cmp.Or(s.CacheBlockTokens, cacheBlockTokens)
-	s.TokensPerFrame = cmp.Or(s.TokensPerFrame, 1)
-	s.Speed = cmp.Or(s.Speed, 1)
 }
 
 // Asks returns what a workload asks for besides text, as fields of an API's bodies. What the API cannot say is left

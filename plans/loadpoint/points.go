@@ -29,7 +29,7 @@ func IsForTarget(l *spatev1.Load, target string) bool {
 func Of(l *spatev1.Load) []*spatev1.LoadPoint {
 	var points []*spatev1.LoadPoint
 	for _, first := range WithoutRepeats(l) {
-		first.Choose = defaults.Choose(l.GetChoose())
+		first.Choose = defaults.Filled(l.GetChoose())
 		for repeat := range max(1, l.GetRepeats()) {
 			point := proto.CloneOf(first)
 			point.Repeat = repeat
@@ -80,11 +80,11 @@ func singlePoint(l *spatev1.Load) *spatev1.LoadPoint {
 		point.Split = splitInTurn
 		point.MaxInFlight = l.GetMaxInFlight()
 	case l.GetSweep() != nil:
-		point.Sweep = defaults.Sweep(l.GetSweep())
+		point.Sweep = defaults.Filled(l.GetSweep())
 	case s != nil:
-		point.Search = defaults.Search(s)
+		point.Search = defaults.Filled(s)
 	case f != nil:
-		point.Frontier = defaults.Frontier(f)
+		point.Frontier = defaults.Filled(f)
 	default:
 		return nil
 	}
@@ -127,9 +127,9 @@ func loadPoint(l *spatev1.Load) *spatev1.LoadPoint {
 		WarmupUntilSteady: proto.CloneOf(l.GetWarmup().GetUntilSteady()),
 		Cooldown:          proto.CloneOf(l.GetCooldown()),
 		Stagger:           proto.CloneOf(l.GetStagger()),
-		ThinkTime:         defaults.ThinkTime(l.GetThinkTime()),
+		ThinkTime:         defaults.Filled(l.GetThinkTime()),
 		Abort:             defaults.Abort(l.GetAbort()),
-		Until:             defaults.Precision(l.GetUntil()),
+		Until:             defaults.Filled(l.GetUntil()),
 	}
 }
 
@@ -206,7 +206,7 @@ func MostStages(l *spatev1.Load) int {
 	if single := singlePoint(l); single != nil {
 		points += int(TemplateStages(single))
 	}
-	return points * int(max(1, l.GetRepeats(), defaults.Choose(l.GetChoose()).GetRounds()))
+	return points * int(max(1, l.GetRepeats(), defaults.Filled(l.GetChoose()).GetRounds()))
 }
 
 // ValuesFor returns how many values a percentile needs so that ten of them lie beyond it: the slowest of fewer decide

@@ -154,7 +154,7 @@ func (c *checker) connection(path string, t *spatev1.Target) {
 func (c *checker) waits(target string, t *spatev1.Target) {
 	for field, limit := range map[string]*durationpb.Duration{"first_token_timeout": t.GetFirstTokenTimeout(),
 		"gap_timeout": t.GetGapTimeout()} {
-		c.refuse(limit.AsDuration() > cmp.Or(t.GetRequestTimeout().AsDuration(), defaults.RequestTimeout),
+		c.refuse(limit.AsDuration() > defaults.Filled(t).GetRequestTimeout().AsDuration(),
 			target+"."+field, "must not be longer than request_timeout, which ends the request earlier")
 	}
 }

@@ -166,7 +166,7 @@ func (c *checker) images(path string, i *spatev1.Images) {
 			c.absent(path, "has no "+size.name+": give width and height in pixels, or urls", size.name)
 		}
 	}
-	made := cmp.Or(uint64(i.GetDistinct()), defaults.DistinctImages)
+	made := uint64(defaults.Filled(i).GetDistinct())
 	if pixels := made * uint64(i.GetWidth()) * uint64(i.GetHeight()); pixels > maxPixels {
 		c.wrong(path, "has %d images with %d pixels together, more than %d: give fewer distinct ones, or smaller ones",
 			made, pixels, maxPixels)

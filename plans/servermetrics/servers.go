@@ -3,7 +3,6 @@
 package servermetrics
 
 import (
-	"cmp"
 	_ "embed"
 	"slices"
 	"strings"
@@ -79,15 +78,11 @@ func OnEndpointHost(t *spatev1.Target, address string) bool {
 		func(e string) bool { return strings.EqualFold(naming.Hostname(e), host) })
 }
 
-// Fill fills in which metrics are read, and when. m may be nil.
+// Fill fills in which metrics are read. m may be nil.
 func Fill(m *spatev1.ServerMetrics) {
-	if m == nil {
-		return
-	}
-	if len(m.GetNames()) == 0 {
+	if m != nil && len(m.GetNames()) == 0 {
 		m.Names = defaultServerMetrics
 	}
-	m.Read = cmp.Or(m.GetRead(), readSeconds)
 }
 
 // GPUMetrics returns the names of the metrics that are read from exporters of GPU metrics, the most important first.
