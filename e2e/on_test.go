@@ -34,14 +34,34 @@ esac
 eval "$command"
 `
 
-// TestOnHosts: --on copies the program once, shows the hosts, starts an agent on each, and leaves nothing else.
-func TestOnHosts(t *testing.T) {
+// withSSH puts the stand-in into PATH, and returns the home of all hosts.
+func withSSH(t *testing.T) (dir string) {
+	t.Helper()
 	bin, dir := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(filepath.Join(bin, "ssh"), []byte(fakeSSH), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	t.Setenv("TMPDIR", dir)
+	return dir
+}
+
+// TestCalibrateOnHosts: a row for each host, also for one that fails. This machine may be too busy for any load.
+func TestCalibrateOnHosts(t *testing.T) {
+	p := process.StartIn(t, withSSH(t), programs.Built.Spate, "calibrate", "--on", "eu=a@one,absent", "--streams", "20,30",
+		"--duration", "500ms")
+	p.MustExit(3)
+	for _, want := range []string{`(?m)^a@one +eu +((at least )?\d+ streams, [\d,]+ frames/s|no load was safe.*)$`,
+		"absent +eu +ssh: Could not resolve", `spate: \d hosts? not calibrated`} {
+		if said := p.Printed(); !regexp.MustCompile(want).MatchString(said) {
+			t.Errorf("%s is missing in\n%s", want, said)
+		}
+	}
+}
+
+// TestOnHosts: --on copies the program once, shows the hosts, starts an agent on each, and leaves nothing else.
+func TestOnHosts(t *testing.T) {
+	dir := withSSH(t)
 	url := programs.Simulate(t, 1).URLs[0]
 	run := func(code int, args ...string) string {
 		p := process.StartIn(t, dir, programs.Built.Spate, append([]string{"run"}, args...)...)

@@ -24,6 +24,7 @@ import (
 	"github.com/spate-load/spate/agent/host"
 	"github.com/spate-load/spate/internal/calibration"
 	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/runcmd"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 )
@@ -36,6 +37,7 @@ type calibrateFlags struct {
 	Duration time.Duration `flag:"duration" default:"4s" help:"how long each load is measured, once all streams have started"`
 	Quick    bool          `flag:"quick" help:"a few loads, 1.5 s each: a rough result in about 20 s"`
 	Cores    int           `flag:"cores" help:"<cores> for the agent; the simulator gets the others (default: half)"`
+	On       []string      `flag:"on" commas:"kept" help:"<[USER@]HOST,...> to calibrate instead of this machine, by ssh, as run has it; may be repeated"`
 	Out      string        `rare:"yes" flag:"out" help:"<file> for the limit; agents read the default one"`
 	version  string
 }
@@ -66,6 +68,9 @@ func (f *calibrateFlags) run(cmd *cobra.Command, _ []string) error {
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if len(f.On) > 0 {
+		return f.onHosts(ctx, cmd)
+	}
 	s := &sheet{Machine: host.ThisMachine(f.version), Cores: f.Cores}
 	s.Streams, s.Starts, err = f.measure(ctx, config, cmd.ErrOrStderr())
 	if ctx.Err() != nil {
@@ -76,6 +81,34 @@ func (f *calibrateFlags) run(cmd *cobra.Command, _ []string) error {
 		return fmt.Errorf("calibration: %w", err)
 	}
 	return f.conclude(cmd.OutOrStdout(), s)
+}
+
+// limit matches what conclude prints of a limit.
+var limit = regexp.MustCompile(`(?m)^  (\S+( \S+)*)$`)
+
+// onHosts calibrates hosts, and prints a row for each.
+func (f *calibrateFlags) onHosts(ctx context.Context, cmd *cobra.Command) error {
+	args, failed := []string{"calibrate"}, 0
+	for _, name := range []string{"streams", "starts", "duration", "quick", "cores"} {
+		if flag := cmd.Flags().Lookup(name); flag.Changed {
+			args = append(args, "--"+name+"="+strings.Trim(flag.Value.String(), "[]"))
+		}
+	}
+	t := table.New(table.Words("HOST", "REGION", "EXACT UP TO"))
+	err := runcmd.OnEach(ctx, f.On, f.version, cmd.ErrOrStderr(), args, func(host, region, printed string, err error) {
+		text := strings.Join(limit.FindAllString(printed, -1), ";")
+		if err != nil {
+			failed, text = failed+1, err.Error()
+		}
+		t.Add(host, cmp.Or(region, table.Unknown), strings.TrimSpace(text))
+	})
+	if err == nil {
+		err = t.Write(cmd.OutOrStdout(), 0)
+	}
+	if err == nil && failed > 0 {
+		err = command.Exit(command.ExitFailed, fmt.Errorf("%s not calibrated", words.Count(uint64(failed), "host")))
+	}
+	return err
 }
 
 // measure measures the loads, and says on errs what it found.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +13,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/clustercmd"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/lists"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/watch"
 )
@@ -248,23 +248,14 @@ func (b *backend) onThisMachine(ctx context.Context) error {
 	if b.address == "" {
 		return nil
 	}
-	here, err := os.Hostname()
-	if err != nil {
-		return err
-	}
 	agents, err := clustercmd.Ask(ctx, b.address, spatev1.NewRunServiceClient(b.conn).ListAgents,
 		&spatev1.ListAgentsRequest{})
 	if err != nil {
 		return err
 	}
-	for _, a := range agents.GetAgents() {
-		if host := a.GetAgent().GetHost(); host != "" && host != here {
-			return command.BadInputf(
-				"the plan's built-in simulator listens on this machine's loopback, but agent %s runs on %s: start `spate simulate` where all agents reach it, and name its endpoints in the plan",
-				a.GetAgent().GetName(),
-				host,
-			)
-		}
+	if there := elsewhere(lists.Each(agents.GetAgents(), (*spatev1.AgentStatus).GetAgent)); there != "" {
+		return command.BadInputf("the plan's built-in simulator listens on this machine's loopback, and agents run on %s: "+
+			"start `spate simulate` where all reach it, and name its endpoints in the plan", there)
 	}
 	return nil
 }

@@ -77,9 +77,9 @@ type remoteHosts struct {
 	dir     string // of the coordinator's socket here
 	id      string // of the sockets there
 
-	up     atomic.Bool     // all agents have reached the coordinator
-	failed chan error      // of agents that ended before that
-	wanted context.Context // ends when the agents shall end, by end
+	up     atomic.Bool             // all agents have reached the coordinator
+	fail   context.CancelCauseFunc // of what waits for that
+	wanted context.Context         // ends when the agents shall end, by end
 	end    context.CancelFunc
 	agents sync.WaitGroup
 	giveUp context.CancelFunc // ends what starts them
@@ -217,8 +217,7 @@ func newRemoteHosts(hosts []*remoteHost, version string, logs io.Writer) (*remot
 	if err != nil {
 		return nil, nil, err
 	}
-	r := &remoteHosts{hosts: hosts, version: version, logs: logs, dir: dir, id: newID(),
-		failed: make(chan error, len(hosts)), giveUp: func() {}}
+	r := &remoteHosts{hosts: hosts, version: version, logs: logs, dir: dir, id: newID()}
 	var lc net.ListenConfig
 	listener, err := lc.Listen(context.Background(), "unix", r.coordinator())
 	if err != nil {
@@ -236,6 +235,7 @@ func (r *remoteHosts) coordinator() string { return filepath.Join(r.dir, "coordi
 func (r *remoteHosts) start(ctx context.Context, coordinator *grpc.ClientConn) error {
 	running, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	r.giveUp = giveUp
+	ctx, r.fail = context.WithCancelCause(ctx)
 	group, preparing := errgroup.WithContext(ctx)
 	for _, h := range r.hosts {
 		group.Go(func() error {
@@ -270,8 +270,6 @@ func (r *remoteHosts) await(
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		case err := <-r.failed:
-			return nil, command.BadInput(err)
 		case <-late:
 			return nil, fmt.Errorf("--on: %d of %d agents have reached this machine within %v", len(there), len(r.hosts), remoteStart)
 		case <-tick.C:
@@ -322,7 +320,7 @@ func (r *remoteHosts) keep(ctx context.Context, h *remoteHost) {
 		case r.wanted.Err() != nil:
 			return
 		case !r.up.Load() && ended:
-			r.failed <- fmt.Errorf("--on %s: the agent has ended: %s", h.login, said)
+			r.fail(command.BadInputf("--on %s: the agent has ended: %s", h.login, said))
 			return
 		case ended || time.Since(good) > remotePatience:
 			fmt.Fprintf(r.logs, "The agent on %s has ended: %s\n", h.login, said)

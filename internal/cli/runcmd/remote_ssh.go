@@ -16,6 +16,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+
+	"github.com/spate-load/spate/internal/cli/command"
 )
 
 // sshFailed is the exit code of ssh if its connection broke. Others are the agent's.
@@ -145,6 +148,37 @@ func (s *sshHost) open(ctx context.Context, r *remoteHosts, h *remoteHost, again
 	exit, ran := errors.AsType[*exec.ExitError](err)
 	return cmp.Or(lastLine(problems.String()), fmt.Sprint(err)),
 		!again && !r.up.Load() || !ran || exit.Exited() && exit.ExitCode() != sshFailed
+}
+
+// OnEach runs this program with arguments on each host of values of --on, all at once, and tells what it printed on each,
+// or why it failed there. It copies the program as run does.
+func OnEach(
+	ctx context.Context, on []string, version string, logs io.Writer, args []string,
+	tell func(host, region, printed string, err error),
+) error {
+	hosts, err := parseHosts(on)
+	if err != nil {
+		return command.BadInput(err)
+	}
+	r := &remoteHosts{version: version, logs: logs, id: newID()}
+	printed, failed := make([]string, len(hosts)), make([]error, len(hosts))
+	var all sync.WaitGroup
+	for i, h := range hosts {
+		s, is := h.by.(*sshHost)
+		if !is {
+			return command.BadInputf("--on %s: only hosts of ssh stay as they are", h.login)
+		}
+		all.Go(func() {
+			if failed[i] = s.prepare(ctx, r, h); failed[i] == nil {
+				printed[i], failed[i] = s.ask(ctx, nil, `"`+s.program+`" `+strings.Join(args, " "))
+			}
+		})
+	}
+	all.Wait()
+	for i, h := range hosts {
+		tell(h.login, h.region, printed[i], failed[i])
+	}
+	return nil
 }
 
 // close does nothing: the agent has removed what it left.
