@@ -24,13 +24,17 @@ import (
 //go:embed help.txt
 var manual command.Manual
 
-// NewAgents makes `spate agents`.
-func NewAgents() *cobra.Command {
+// NewAgents makes `spate agents`. show shows what the hosts of --on can do.
+func NewAgents(show func(ctx context.Context, on []string, out io.Writer) error) *cobra.Command {
 	var f struct {
 		Flags
 		outputFlag
+		On []string `flag:"on" commas:"kept" help:"<[REGION=][USER@]HOST,...> to show, as run --on has them, instead of a coordinator's agents; may be repeated"`
 	}
 	cmd := manual.New("agents", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		if len(f.On) > 0 {
+			return show(cmd.Context(), f.On, cmd.OutOrStdout())
+		}
 		conn, err := f.Connect()
 		if err != nil {
 			return err

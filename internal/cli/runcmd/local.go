@@ -112,6 +112,20 @@ func (l *localFlags) embed(
 	return b, nil
 }
 
+// ShowHosts starts agents on the hosts of values of --on, shows what each can do, and ends them.
+func ShowHosts(ctx context.Context, on []string, version string, out io.Writer) error {
+	none := command.Exactness{Realtime: host.RealtimeOff, PacketTimes: host.RealtimeOff} // of this process
+	l := localFlags{On: on, version: version, LogLevel: "warn", Exactness: none}
+	if err := l.check(); err != nil {
+		return command.BadInput(err)
+	}
+	b, err := l.embed(ctx, out, "", nil)
+	if err == nil {
+		b.close()
+	}
+	return err
+}
+
 // startHosts starts the agents of --on, until end is called.
 func (l *localFlags) startHosts(ctx context.Context, cluster *local.Cluster, logs io.Writer) (end func(), err error) {
 	if len(l.hosts) == 0 {

@@ -150,8 +150,8 @@ func (s *sshHost) open(ctx context.Context, r *remoteHosts, h *remoteHost, again
 		!again && !r.up.Load() || !ran || exit.Exited() && exit.ExitCode() != sshFailed
 }
 
-// OnEach runs this program with arguments on each host of values of --on, all at once, and tells what it printed on each,
-// or why it failed there. It copies the program as run does.
+// OnEach runs this program with arguments on each host of values of --on, all at once, and tells what it printed or why
+// it failed. It copies the program as run does.
 func OnEach(
 	ctx context.Context, on []string, version string, logs io.Writer, args []string,
 	tell func(host, region, printed string, err error),

@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"slices"
@@ -67,7 +68,9 @@ func newRoot(version string) *cobra.Command {
 				resultscmd.NewExport())}},
 		{"Cluster", []*cobra.Command{
 			coordinatorcmd.New("spate coordinator", version), agentcmd.New("spate agent", version),
-			clustercmd.NewAgents(), clustercmd.NewCerts()}},
+			clustercmd.NewAgents(func(ctx context.Context, on []string, out io.Writer) error {
+				return runcmd.ShowHosts(ctx, on, version, out)
+			}), clustercmd.NewCerts()}},
 		{"Operate", []*cobra.Command{newVersion(version)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
