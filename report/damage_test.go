@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/spate-load/spate/aggregate/ledger"
@@ -21,8 +20,7 @@ type damaged struct {
 	dir   string
 	whole []byte            // the ledger as it was written
 	files map[string]string // the files made from it
-	rows  map[string]bool
-	told  int // number of changes that were reported
+	told  int               // number of changes that were reported
 	tried int
 }
 
@@ -34,11 +32,7 @@ func damagedRun(t testing.TB) *damaged {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &damaged{dir: dir, whole: whole, files: written(t, dir), rows: map[string]bool{}}
-	for row := range strings.Lines(d.files["requests.jsonl"]) {
-		d.rows[row] = true
-	}
-	return d
+	return &damaged{dir: dir, whole: whole, files: written(t, dir)}
 }
 
 // filesAt makes all files of the ledger at a path, in memory.
@@ -58,9 +52,7 @@ func filesAt(path string) (*results.Result, map[string]string, error) {
 	return result, out, err
 }
 
-// try makes all files of a changed ledger, and of what can be salvaged from it. The change must either be reported as
-// damage or change no byte of any file. The salvaged result must be incomplete and have no row that was not there
-// before.
+// try makes all files of a changed ledger. The change must either be reported as damage or change no byte of any file.
 func (d *damaged) try(t testing.TB, what string, data []byte) {
 	t.Helper()
 	d.tried++
@@ -80,35 +72,6 @@ func (d *damaged) try(t testing.TB, what string, data []byte) {
 	}
 	if !errors.Is(err, ledger.ErrDamaged) && !errors.Is(err, ledger.ErrForeign) {
 		t.Errorf("%s: error %v", what, err)
-	}
-	d.salvage(t, what)
-}
-
-// salvage salvages the ledger and makes all files.
-func (d *damaged) salvage(t testing.TB, what string) {
-	t.Helper()
-	to := filepath.Join(d.dir, "salvaged.db")
-	defer os.Remove(to)
-	damage, err := ledger.Salvage(filepath.Join(d.dir, ledger.File), to, nil)
-	if errors.Is(err, ledger.ErrForeign) {
-		return // nothing can be found in it
-	}
-	if err != nil || damage == nil || len(damage.Lost) == 0 {
-		t.Errorf("%s: damage %v, error %v", what, damage, err)
-		return
-	}
-	result, got, err := filesAt(to)
-	if err != nil {
-		t.Errorf("%s: salvaged: %v", what, err)
-		return
-	}
-	if result.Run.Complete || len(result.Run.Missing) < len(damage.Lost) {
-		t.Errorf("%s: salvaged and complete: %v lacks some of %v", what, result.Run.Missing, damage.Lost)
-	}
-	for row := range strings.Lines(got["requests.jsonl"]) {
-		if !d.rows[row] {
-			t.Errorf("%s: a row that was not there: %s", what, row)
-		}
 	}
 }
 

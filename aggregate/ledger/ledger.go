@@ -2,8 +2,8 @@
 // decision about the run.
 //
 // A Ledger is one file with one writer. Each record has a checksum, and opening a ledger verifies all of them. The
-// error for a damaged ledger names the run, stage, agent and window of what is lost, and Salvage copies what is intact.
-// This package does not interpret the numbers of snapshots.
+// error for a damaged ledger says which kinds of records are damaged or missing, and how many. This package does not
+// interpret the numbers of snapshots.
 package ledger
 
 import (

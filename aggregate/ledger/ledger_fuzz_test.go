@@ -234,17 +234,4 @@ func wholeOrTold(t *testing.T, path, want string, forged bool) {
 	case !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrForeign):
 		t.Errorf("error %v", err)
 	}
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	c, err := intactIn(file, true, func(s *spatev1.Snapshot) {
-		if s.GetKey().GetRunId() != "run-1" {
-			t.Errorf("a snapshot that was not written: %v", s)
-		}
-	})
-	if err == nil {
-		_ = c.losses()
-	}
 }

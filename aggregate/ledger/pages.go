@@ -132,23 +132,6 @@ func (w *walk) fault(format string, args ...any) {
 // all walks the wanted buckets and passes their records to record.
 func (w *walk) all() { w.tree(w.root, nil, nil, 0) }
 
-// orphans calls record with the records on leaf pages that the walk has not seen. They may be anything.
-func (w *walk) orphans(record func(key, value []byte)) {
-	for id := uint64(2); id < w.end && int64(id+1)*w.size <= w.length; id++ {
-		if w.seen[id/64]>>(id%64)&1 == 1 {
-			continue
-		}
-		page, ok := w.read(id)
-		if !ok || native.Uint16(page[8:]) != leafFlag {
-			continue
-		}
-		elements, _ := elementsOf(page) // as many as can be read
-		for _, e := range elements {
-			record(e.key, e.value)
-		}
-	}
-}
-
 // tree walks a page and those below it. Its first key must be from, unless from is nil, and all its keys must be below
 // to, unless to is nil.
 func (w *walk) tree(id uint64, from, to []byte, depth int) {

@@ -193,9 +193,6 @@ func boundOnly(run *spatev1.RunRecord) bool {
 // runMissing returns what the run lacks to be complete, in words.
 func runMissing(run *spatev1.RunRecord, stages []StageResult) []string {
 	missing := []string{}
-	for _, lost := range run.GetDamage() {
-		missing = append(missing, "the ledger was damaged: "+lost)
-	}
 	switch run.GetOutcome() {
 	case spatev1.Outcome_OUTCOME_DONE:
 	case spatev1.Outcome_OUTCOME_STOPPED:
@@ -203,10 +200,6 @@ func runMissing(run *spatev1.RunRecord, stages []StageResult) []string {
 	case spatev1.Outcome_OUTCOME_FAILED:
 		missing = append(missing, withReason("the run failed", run.GetReason()))
 	case spatev1.Outcome_OUTCOME_UNSPECIFIED:
-		if len(run.GetDamage()) > 0 {
-			missing = append(missing, "how the run ended is not known")
-			break
-		}
 		missing = append(missing, "the run has not ended: the coordinator died or is still working on it")
 	}
 	if absent := int64(run.GetStages()) - int64(len(stages)); absent > 0 {

@@ -46,7 +46,6 @@ func NewReport() *cobra.Command {
 
 // reportFlags are the flags of `spate report`.
 type reportFlags struct {
-	Salvage    bool     `flag:"salvage" help:"make files from the intact part of a damaged ledger, in DIR/salvaged"`
 	Thresholds []string `flag:"threshold" typed:"only" commas:"kept" help:"add a <condition> that all stages must meet, such as \"ttft_ms.p99 < 500\"; may be repeated"`
 	Baseline   string   `flag:"baseline" typed:"only" help:"earlier <run> that thresholds compare with: its directory or its results.json"`
 	Printed    printing
@@ -65,9 +64,6 @@ func (f *reportFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	if err := f.keepBaseline(dir); err != nil {
 		return err
-	}
-	if f.Salvage {
-		return salvage(cmd.OutOrStdout(), cmd.ErrOrStderr(), dir, options, &f.Printed)
 	}
 	return writeReport(cmd.OutOrStdout(), cmd.ErrOrStderr(), dir, options, &f.Printed)
 }
@@ -168,33 +164,13 @@ func (p *printing) some(t *table.Table) (*table.Table, error) {
 // unreadable says why a run directory's files cannot be made, and what can be done.
 func unreadable(dir string, err error) error {
 	if errors.Is(err, ledger.ErrDamaged) {
-		return fmt.Errorf("%w\nno file was written; restore %s from a copy, or use what is intact: "+
-			"spate report --salvage %s", err, filepath.Join(dir, ledger.File), dir)
+		return fmt.Errorf("%w\nno file was written: restore %s from a copy, or run the plan again", err,
+			filepath.Join(dir, ledger.File))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return command.BadInputf("%s is not a run directory: there is no %s in it", dir, ledger.File)
 	}
 	return command.BadInputf("%s is not a run directory: %w", dir, err)
-}
-
-// salvage makes the files from the intact part of a damaged ledger. If the ledger is whole, it makes the files as
-// usual.
-func salvage(out, notes io.Writer, dir string, options report.Options, p *printing) error {
-	result, damage, err := report.Salvage(dir, options)
-	switch {
-	case damage == nil && err == nil:
-		fmt.Fprintf(notes, "spate: %s is intact, there is nothing to salvage\n", filepath.Join(dir, ledger.File))
-		return writeReport(out, notes, dir, options, p)
-	case result == nil:
-		return unreadable(dir, err)
-	case err != nil:
-		return err
-	}
-	dir = filepath.Join(dir, report.SalvageDir)
-	if err := p.print(out, dir, result); err != nil {
-		return err
-	}
-	return command.Exit(command.ExitFailed, fmt.Errorf("what was intact is in %s: %w", dir, damage))
 }
 
 // writeReport makes a run directory's files and prints what is asked for.

@@ -60,8 +60,6 @@ type RunRecord struct {
 	Restarts uint32 `protobuf:"varint,15,opt,name=restarts,proto3" json:"restarts,omitempty"`
 	// Verdict on the run's measurements at its end: "VALID", "SUSPECT" or "INVALID". Empty: nothing was judged.
 	Verdict string `protobuf:"bytes,16,opt,name=verdict,proto3" json:"verdict,omitempty"`
-	// What was lost, in words, if this ledger was recovered from a damaged one.
-	Damage []string `protobuf:"bytes,17,rep,name=damage,proto3" json:"damage,omitempty"`
 	// IP address of the client that submitted the run. Empty: not known.
 	SubmitterAddress string `protobuf:"bytes,18,opt,name=submitter_address,json=submitterAddress,proto3" json:"submitter_address,omitempty"`
 	// Who stopped the run, as in submitter. Empty: the run was not stopped, or it is not known by whom.
@@ -207,13 +205,6 @@ func (x *RunRecord) GetVerdict() string {
 		return x.Verdict
 	}
 	return ""
-}
-
-func (x *RunRecord) GetDamage() []string {
-	if x != nil {
-		return x.Damage
-	}
-	return nil
 }
 
 func (x *RunRecord) GetSubmitterAddress() string {
@@ -1494,7 +1485,7 @@ var File_spate_v1_ledger_proto protoreflect.FileDescriptor
 
 const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\n" +
-	"\x15spate/v1/ledger.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/control.proto\x1a\x13spate/v1/plan.proto\x1a\x12spate/v1/run.proto\"\xc5\x05\n" +
+	"\x15spate/v1/ledger.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/control.proto\x1a\x13spate/v1/plan.proto\x1a\x12spate/v1/run.proto\"\xad\x05\n" +
 	"\tRunRecord\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1b\n" +
 	"\tplan_yaml\x18\x02 \x01(\fR\bplanYaml\x129\n" +
@@ -1512,8 +1503,7 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\bcomplete\x18\r \x01(\bR\bcomplete\x12\x1c\n" +
 	"\tsubmitter\x18\x0e \x01(\tR\tsubmitter\x12\x1a\n" +
 	"\brestarts\x18\x0f \x01(\rR\brestarts\x12\x18\n" +
-	"\averdict\x18\x10 \x01(\tR\averdict\x12\x16\n" +
-	"\x06damage\x18\x11 \x03(\tR\x06damage\x12+\n" +
+	"\averdict\x18\x10 \x01(\tR\averdict\x12+\n" +
 	"\x11submitter_address\x18\x12 \x01(\tR\x10submitterAddress\x12\x18\n" +
 	"\astopper\x18\x16 \x01(\tR\astopper\x12\x1a\n" +
 	"\bpriority\x18\x13 \x01(\x05R\bpriority\x12.\n" +
