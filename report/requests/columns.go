@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -171,10 +172,6 @@ func (o ordered) Fields() []parquet.Field {
 	return fields
 }
 
-// rowUnits describes the units of the numbers in a row.
-const rowUnits = "Columns that end in _ns: nanoseconds since the start of the row's stage (held_ns, server_queue_ns, connect_ns, dns_ns, " +
-	"tcp_ns, tls_ns and itl_ns: nanoseconds). Lengths: tokens. Null: not known, or not reached."
-
 // rowStage describes the stage that rows refer to by its index.
 type rowStage struct {
 	Stage     uint32  `json:"stage"`
@@ -184,35 +181,11 @@ type rowStage struct {
 	StartTime *string `json:"start_time"` // null: the stage never started
 }
 
-// footer returns the metadata of a Parquet file, with which it can be read without the files beside it: the run, the
-// version of the program that measured, the units, the stages and what the columns mean.
-func footer(r *results.Result) ([]parquet.WriterOption, error) {
-	stages := []rowStage{}
-	for _, s := range r.Stages {
-		stages = append(stages, rowStage{s.Index, s.Target, s.Workload, s.Load.Words, s.StartTime})
-	}
-	meanings := make(map[string]string)
-	for _, c := range columns {
-		meanings[c.name] = c.meaning
-	}
-	entries := []struct {
-		key   string
-		value any
-	}{
-		{"spate.run_id", r.Run.ID}, {"spate.version", r.Run.Version}, {"spate.units", rowUnits},
-		{"spate.stages", stages}, {"spate.columns", meanings},
-	}
-	var options []parquet.WriterOption
-	for _, e := range entries {
-		text, plain := e.value.(string)
-		if !plain {
-			data, err := json.Marshal(e.value)
-			if err != nil {
-				return nil, err
-			}
-			text = string(data)
-		}
-		options = append(options, parquet.KeyValueMetadata(e.key, text))
-	}
-	return options, nil
+// footer returns the metadata of a Parquet file: the run, the version of the program that measured, and the stages.
+func footer(r *results.Result) []parquet.WriterOption {
+	stages, _ := json.Marshal(lists.Each(r.Stages, func(s results.StageResult) rowStage { // texts and numbers
+		return rowStage{s.Index, s.Target, s.Workload, s.Load.Words, s.StartTime}
+	}))
+	return []parquet.WriterOption{parquet.KeyValueMetadata("spate.run_id", r.Run.ID),
+		parquet.KeyValueMetadata("spate.version", r.Run.Version), parquet.KeyValueMetadata("spate.stages", string(stages))}
 }

@@ -39,12 +39,8 @@ func Writer(ledger *ledger.Ledger, run *spatev1.RunRecord, r *results.Result) (f
 	case JSONL:
 		write = writeJSONL
 	case Parquet:
-		footer, err := footer(r)
-		if err != nil {
-			return nil, err
-		}
 		write = func(w io.Writer, stages func(func([]record) error) error) error {
-			return writeParquet(w, footer, stages)
+			return writeParquet(w, footer(r), stages)
 		}
 	default:
 		return nil, fmt.Errorf("request rows are kept as %q, and this program knows %q and %q", run.GetRecords(),
