@@ -105,22 +105,14 @@ func ThresholdOutcome(t results.Threshold) string {
 	if t.Reason != nil {
 		return *t.Reason
 	}
-	var first *results.ThresholdStage
-	failed := 0
-	for i, s := range t.Stages {
-		if s.Passed {
-			continue
-		}
-		if failed++; first == nil {
-			first = &t.Stages[i]
-		}
+	all := words.Count(uint64(len(t.Stages)), "stage")
+	failed := lists.Where(t.Stages, func(s results.ThresholdStage) bool { return !s.Passed })
+	if len(failed) == 0 {
+		return all
 	}
-	if first == nil {
-		return words.Count(uint64(len(t.Stages)), "stage")
-	}
-	text := fmt.Sprintf("stage %s: %s", thresholdStage(*first), first.Words)
-	if failed > 1 {
-		text += fmt.Sprintf("; and %d more of %s", failed-1, words.Count(uint64(len(t.Stages)), "stage"))
+	text := fmt.Sprintf("stage %s: %s", thresholdStage(failed[0]), failed[0].Words)
+	if more := len(failed) - 1; more > 0 {
+		text += fmt.Sprintf("; and %d more of %s", more, all)
 	}
 	return text
 }

@@ -81,8 +81,9 @@ func (w *writer) pointOf(s *results.StageResult) *point {
 func (p *point) judge(r *results.Result) {
 	for _, s := range r.Run.SeriesOf(loadpoint.Search) {
 		if p.Probe != nil && s.Series == p.Probe.Series {
-			kept := s.Limit().Kept
-			p.limit, p.kept, p.why = "the limits of the search", kept != nil && p.value <= *kept, "by the search"
+			found := s.Limit()
+			p.limit, p.kept = "the limits of the search", found.Kept != nil && p.value <= *found.Kept
+			p.why = *cmp.Or(found.Reason, new("by the search"))
 			return
 		}
 	}

@@ -86,7 +86,7 @@ func (w *writer) knee(c *curve) string {
 	}
 	switch {
 	case knee == nil:
-		return fmt.Sprintf("n/a: %s, and it takes %d that have an order", words.Count(uint64(len(c.points)), "load"), fewestLoads)
+		return fmt.Sprintf("n/a for %s: it takes %d that have an order", words.Count(uint64(len(c.points)), "load"), fewestLoads)
 	case knee == c.points[len(c.points)-1]:
 		so += ", the highest load measured"
 	}

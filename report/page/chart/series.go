@@ -242,7 +242,7 @@ func (n note) place(f frame, taken []box) (b box, found bool) {
 	for _, to := range []place{{0, up}, {0, down}, {side, 0}, {-side, 0},
 		{side, up}, {-side, up}, {-side, down}, {side, down}} {
 		b.place = place{max(min(n.at.x+to.x, f.width-b.width/2-tick), b.width/2+tick), n.at.y + to.y}
-		if !slices.ContainsFunc(taken, b.meets) {
+		if b.y >= textSize/2.0 && !slices.ContainsFunc(taken, b.meets) {
 			f.to.text("note", place{b.x, b.y + textSize/3.0}, "middle", n.text)
 			return b, true
 		}
