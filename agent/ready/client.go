@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
@@ -18,6 +17,7 @@ import (
 	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/defaults"
+	"github.com/spate-load/spate/plans/secret"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
 )
@@ -66,40 +66,51 @@ func (s *Stage) connect(ctx context.Context, config stream.Config, f *findings) 
 
 // clientConfig returns the client's configuration for the target.
 func (s *Stage) clientConfig(secrets map[string]string) (stream.Config, error) {
-	t := s.Target()
+	config, err := ClientConfig(s.Target(), func(reference string) (string, error) {
+		value, known := secrets[reference]
+		if !known {
+			return "", fmt.Errorf("the value of %s came neither with this assignment nor with an earlier one of this "+
+				"run: a restarted coordinator no longer has secrets; submit the run again", reference)
+		}
+		return value, nil
+	})
+	c := &config.Connection
+	c.Sources, c.Pins, c.PacketTimes = s.limits.Sources, s.pins, s.limits.PacketTimes
+	config.Variants, config.Memory = s.Variants, s.answers
+	return config, err
+}
+
+// ClientConfig returns the configuration of a client for a target. reveal looks up its secrets.
+func ClientConfig(t *spatev1.Target, reveal secret.Lookup) (config stream.Config, err error) {
+	given := func(text string) (string, error) {
+		if secret.IsReference(text) {
+			return reveal(text)
+		}
+		return text, nil
+	}
 	if len(t.GetEndpoints()) == 0 {
-		return stream.Config{}, fmt.Errorf("target %s: has no endpoints", t.GetName())
+		return config, fmt.Errorf("target %s: has no endpoints", t.GetName())
 	}
-	key, err := resolveSecret(t.GetApiKey(), secrets)
-	if err != nil {
-		return stream.Config{}, fmt.Errorf("target %s: api_key: %w", t.GetName(), err)
+	if config.APIKey, err = given(t.GetApiKey()); err != nil {
+		return config, fmt.Errorf("target %s: api_key: %w", t.GetName(), err)
 	}
-	headers := make(map[string]string, len(t.GetHeaders()))
+	config.Headers = make(map[string]string, len(t.GetHeaders()))
 	for name, value := range t.GetHeaders() {
-		if headers[name], err = resolveSecret(value, secrets); err != nil {
-			return stream.Config{}, fmt.Errorf("target %s: header %s: %w", t.GetName(), name, err)
+		if config.Headers[name], err = given(value); err != nil {
+			return config, fmt.Errorf("target %s: header %s: %w", t.GetName(), name, err)
 		}
 	}
-	connection, err := wire.SettingsOf(t.GetConnection(),
-		func(reference string) (string, error) { return resolveSecret(reference, secrets) })
-	if err != nil {
-		return stream.Config{}, fmt.Errorf("target %s: connection.%w", t.GetName(), err)
+	if config.Connection, err = wire.SettingsOf(t.GetConnection(), given); err != nil {
+		return config, fmt.Errorf("target %s: connection.%w", t.GetName(), err)
 	}
-	connection.Sources, connection.Pins, connection.PacketTimes = s.limits.Sources, s.pins, s.limits.PacketTimes
-	return stream.Config{
-		Endpoints: t.GetEndpoints(), API: t.GetApi(), Prompts: t.GetPrompts(), Whole: !defaults.Streams(t),
-		Template: defaults.Template(t),
-		Model:    t.GetModel(), APIKey: key, Headers: headers,
-		Body:              t.GetBody().AsMap(),
-		Variants:          s.Variants,
-		ConnectTimeout:    t.GetConnectTimeout().AsDuration(),
-		RequestTimeout:    t.GetRequestTimeout().AsDuration(),
-		FirstTokenTimeout: t.GetFirstTokenTimeout().AsDuration(),
-		GapTimeout:        t.GetGapTimeout().AsDuration(),
-		MaxOutput:         int(t.GetMaxOutput()),
-		Memory:            s.answers,
-		Connection:        connection,
-	}, nil
+	config.Endpoints, config.Model, config.Body = t.GetEndpoints(), t.GetModel(), t.GetBody().AsMap()
+	config.API, config.Template, config.Prompts = t.GetApi(), defaults.Template(t), t.GetPrompts()
+	config.Whole, config.MaxOutput = !defaults.Streams(t), int(t.GetMaxOutput())
+	config.ConnectTimeout = t.GetConnectTimeout().AsDuration()
+	config.RequestTimeout = t.GetRequestTimeout().AsDuration()
+	config.FirstTokenTimeout = t.GetFirstTokenTimeout().AsDuration()
+	config.GapTimeout = t.GetGapTimeout().AsDuration()
+	return config, nil
 }
 
 // newClient makes the client. It does not open a connection.
@@ -108,19 +119,6 @@ func (s *Stage) newClient(config stream.Config) (err error) {
 		return fmt.Errorf("target %s: %w", s.Target().GetName(), err)
 	}
 	return nil
-}
-
-// resolveSecret returns the value of a secret reference, and any other text unchanged.
-func resolveSecret(text string, secrets map[string]string) (string, error) {
-	if !strings.HasPrefix(text, "env:") && !strings.HasPrefix(text, "file:") {
-		return text, nil
-	}
-	value, known := secrets[text]
-	if !known {
-		return "", fmt.Errorf("the value of %s came neither with this assignment nor with an earlier one of this "+
-			"run: a restarted coordinator no longer has secrets; submit the run again", text)
-	}
-	return value, nil
 }
 
 // deadTargetError says that an assignment is rejected because its target does not answer.

@@ -73,11 +73,8 @@ func restarted(first, last totals) bool {
 	return false
 }
 
-// histogramGrowth returns the growth of all histograms with a name together. It has buckets only if all of them have
-// the same.
-func histogramGrowth(name string, first, last map[series]histogram) *spatev1.ServerHistogram {
-	sum := &spatev1.ServerHistogram{Name: name}
-	known := true
+// histogramGrowth returns the growth of all histograms with a name together.
+func histogramGrowth(name string, first, last map[series]histogram) (sum *spatev1.ServerHistogram) {
 	for key, after := range last {
 		if key.name != name {
 			continue
@@ -86,17 +83,11 @@ func histogramGrowth(name string, first, last map[series]histogram) *spatev1.Ser
 		if after.count < before.count { // the series of this label alone restarted
 			before = histogram{}
 		}
-		sum.Count += after.count - before.count
-		sum.Sum += after.sum - before.sum
-		if counts := bucketGrowth(before, after); known && counts != nil &&
-			(sum.Bounds == nil || slices.Equal(sum.Bounds, after.bounds)) {
-			sum.Bounds, sum.Counts = after.bounds, addCounts(sum.Counts, counts)
-			continue
+		grew := &spatev1.ServerHistogram{Name: name, Count: after.count - before.count, Sum: after.sum - before.sum}
+		if counts := bucketGrowth(before, after); counts != nil && grew.Count > 0 {
+			grew.Bounds, grew.Counts = after.bounds, counts
 		}
-		known = false
-	}
-	if !known || sum.Count == 0 {
-		sum.Bounds, sum.Counts = nil, nil
+		sum = servermetrics.Added(sum, grew)
 	}
 	return sum
 }
@@ -117,17 +108,6 @@ func bucketGrowth(before, after histogram) []uint64 {
 		counts[i] -= n
 	}
 	return counts
-}
-
-// addCounts adds the counts of equal buckets, in place. The first may be nil.
-func addCounts(a, b []uint64) []uint64 {
-	if a == nil {
-		return b
-	}
-	for i := range b {
-		a[i] += b[i]
-	}
-	return a
 }
 
 // limit keeps what an account may hold, the most important first, and sorts it by name.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/lists"
+	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -70,25 +71,7 @@ func sumAccounts(accounts []*spatev1.ServerAccount) accountSum {
 			sum.counters[strings.TrimSuffix(c.GetName(), "_total")] += c.GetIncrease()
 		}
 		for _, h := range a.GetHistograms() {
-			sum.histograms[h.GetName()] = addServerHistograms(sum.histograms[h.GetName()], h)
-		}
-	}
-	return sum
-}
-
-// addServerHistograms adds two histograms without changing them. The first may be nil.
-func addServerHistograms(a, b *spatev1.ServerHistogram) *spatev1.ServerHistogram {
-	if a == nil || a.GetCount() == 0 {
-		return b
-	}
-	if b.GetCount() == 0 {
-		return a
-	}
-	sum := &spatev1.ServerHistogram{Name: a.GetName(), Count: a.GetCount() + b.GetCount(), Sum: a.GetSum() + b.GetSum()}
-	if len(a.GetBounds()) > 0 && slices.Equal(a.GetBounds(), b.GetBounds()) {
-		sum.Bounds, sum.Counts = a.GetBounds(), slices.Clone(a.GetCounts())
-		for i, n := range b.GetCounts() {
-			sum.Counts[i] += n
+			sum.histograms[h.GetName()] = servermetrics.Added(sum.histograms[h.GetName()], h)
 		}
 	}
 	return sum

@@ -130,3 +130,22 @@ const (
 	// Dropped is the number of series beyond MaxSeries. The series exists only if there were any.
 	Dropped = "scrape_series_left_out"
 )
+
+// Added returns the sum of two histograms, which it does not change. It has buckets if they have the same. The first
+// may be nil.
+func Added(a, b *spatev1.ServerHistogram) *spatev1.ServerHistogram {
+	if a == nil || a.GetCount() == 0 {
+		return b
+	}
+	if b.GetCount() == 0 {
+		return a
+	}
+	sum := &spatev1.ServerHistogram{Name: a.GetName(), Count: a.GetCount() + b.GetCount(), Sum: a.GetSum() + b.GetSum()}
+	if len(a.GetBounds()) > 0 && slices.Equal(a.GetBounds(), b.GetBounds()) {
+		sum.Bounds, sum.Counts = a.GetBounds(), slices.Clone(a.GetCounts())
+		for i, n := range b.GetCounts() {
+			sum.Counts[i] += n
+		}
+	}
+	return sum
+}

@@ -13,14 +13,11 @@ import (
 
 	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/agent/stream"
-	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/kubernetes"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
-	"github.com/spate-load/spate/plans/defaults"
-	"github.com/spate-load/spate/plans/secret"
 	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
@@ -141,26 +138,12 @@ func modelsOf(ctx context.Context, t *spatev1.Target, secrets map[string]string)
 
 // clientOf makes a client of a target.
 func clientOf(t *spatev1.Target, secrets map[string]string, connectTimeout time.Duration) (*stream.Client, error) {
-	reveal := func(text string) string {
-		if secret.IsReference(text) {
-			return secrets[text]
-		}
-		return text
-	}
-	headers := map[string]string{}
-	for name, value := range t.GetHeaders() {
-		headers[name] = reveal(value)
-	}
-	connection, err := wire.SettingsOf(t.GetConnection(),
-		func(reference string) (string, error) { return reveal(reference), nil })
+	config, err := ready.ClientConfig(t, func(reference string) (string, error) { return secrets[reference], nil })
 	if err != nil {
 		return nil, err
 	}
-	return stream.New(stream.Config{
-		Endpoints: t.GetEndpoints(), API: t.GetApi(), Whole: !defaults.Streams(t), Template: defaults.Template(t),
-		Model: cmp.Or(t.GetModel(), "-"), APIKey: reveal(t.GetApiKey()), Headers: headers, Body: t.GetBody().AsMap(),
-		ConnectTimeout: connectTimeout, Connection: connection,
-	})
+	config.Model, config.ConnectTimeout = cmp.Or(config.Model, "-"), connectTimeout
+	return stream.New(config)
 }
 
 // withPods gives each target that has kubernetes the endpoints and the addresses of metrics that the cluster has now,
