@@ -138,7 +138,7 @@ func compressAll(k factor, s *spatev1.Stage) {
 	k.target(s.GetTarget())
 	k.workload(s.GetWorkload())
 	k.load(s.GetLoad())
-	k.frame(s)
+	k.shorten(&spatev1.Stage{DrainTimeout: s.GetDrainTimeout(), Pause: s.GetPause(), Slo: s.GetSlo()})
 }
 
 // fill sets every field of a message: durations to 1000 s, numbers to 1000; of each oneof, the choice-th field.
@@ -187,10 +187,9 @@ func walk(path string, a, b protoreflect.Message, visit func(path string, a, b a
 }
 
 func TestSomeTimeIsKept(t *testing.T) {
-	if got := factor(1000).shorter(durationpb.New(time.Nanosecond)); got.AsDuration() != time.Nanosecond {
-		t.Errorf("a limit of 1 ns became %v, which limits nothing", got.AsDuration())
+	d := durationpb.New(time.Nanosecond)
+	if factor(1000).shorten(d); d.AsDuration() != time.Nanosecond {
+		t.Errorf("a limit of 1 ns became %v, which limits nothing", d.AsDuration())
 	}
-	if got := factor(1000).shorter(nil); got != nil {
-		t.Errorf("what is not given became %v", got)
-	}
+	factor(1000).shorten((*durationpb.Duration)(nil))
 }

@@ -185,7 +185,7 @@ func (e *expansion) frame() *spatev1.Stage {
 		Agents:       proto.CloneOf(p.GetAgents()),
 		Canaries:     defaults.Filled(p.GetCanaries()),
 	}
-	e.compression().frame(frame)
+	e.compression().shorten(frame)
 	return frame
 }
 
