@@ -42,6 +42,7 @@ type localFlags struct {
 	labels    map[string]string // of the embedded agents: those that the plan asks for
 	simulates bool              // simulators also run in this process
 	hosts     []*remoteHost     // of --on
+	asks      uint32            // requests in flight that the plan asks for, at most; 0: not known
 }
 
 // checkWeb finds mistakes in the flags of the web server. Only this machine may reach the pages of a local run, because
@@ -135,7 +136,7 @@ func (l *localFlags) startHosts(ctx context.Context, cluster *local.Cluster, log
 	if err != nil {
 		return nil, err
 	}
-	hosts.labels = l.labels
+	hosts.labels, hosts.asks = l.labels, l.asks
 	cluster.Serve(listener)
 	return hosts.close, command.UntilInterrupted(ctx, "starting the agents", func(ctx context.Context) error {
 		err := hosts.start(ctx, cluster.Conn())
@@ -191,6 +192,9 @@ func (l *localFlags) fits(plan *plans.Plan) error {
 	}
 	l.labels = maps.Clone(plan.Proto().GetAgents().GetLabels())
 	delete(l.labels, naming.RegionLabel)
+	for _, s := range plan.Outline() {
+		l.asks = max(l.asks, s.GetLoad().GetConcurrency())
+	}
 	return l.Agents.fits(plan, len(l.hosts) > 0)
 }
 

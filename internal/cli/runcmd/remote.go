@@ -72,6 +72,7 @@ type launcher interface {
 type remoteHosts struct {
 	hosts   []*remoteHost
 	labels  map[string]string // of all: those that the plan asks for
+	asks    uint32            // requests in flight, at most; 0: not known
 	version string            // of this program
 	logs    io.Writer
 	dir     string // of the coordinator's socket here
@@ -255,6 +256,12 @@ func (r *remoteHosts) start(ctx context.Context, coordinator *grpc.ClientConn) e
 	if err == nil {
 		r.up.Store(true)
 		err = r.table(there).Write(r.logs, terminal.Width(r.logs))
+	}
+	for _, a := range there {
+		if part, most := r.asks/uint32(len(there)), a.GetAgent().GetMaxStreams(); most > 0 && part > most {
+			fmt.Fprintf(r.logs, "! %s has open files for %d requests in flight, and its part of the plan's is about %d: "+
+				"raise its limit (ulimit -n), or add hosts\n", a.GetAgent().GetName(), most, part)
+		}
 	}
 	return err
 }
