@@ -56,23 +56,13 @@ func (s sums) trustOf(rec *spatev1.StageRecord, r *StageResult) trust.Trust {
 
 // answeredBy returns the models that answers named, for each part of a mixture, whose parts can ask for different
 // models. A part that asks for several itself is left out.
-func answeredBy(r *StageResult, mix *spatev1.Mixture) (all [][]trust.AnsweredBy) {
-	lists := [][]AnswerModel{r.AnswerModels}
-	if len(r.Parts) > 0 {
-		lists = nil
-		for i, p := range r.Parts {
-			if mix.GetParts()[i].GetModels() == nil {
-				lists = append(lists, p.AnswerModels)
-			}
-		}
+func answeredBy(r *StageResult, mix *spatev1.Mixture) (all [][]trust.AnswerModel) {
+	if len(r.Parts) == 0 && len(r.AnswerModels) > 0 {
+		return [][]trust.AnswerModel{r.AnswerModels}
 	}
-	for _, list := range lists {
-		var named []trust.AnsweredBy
-		for _, m := range list {
-			named = append(named, trust.AnsweredBy{Name: m.Name, Requests: m.Requests, MeanE2EMs: m.MeanE2EMs})
-		}
-		if named != nil {
-			all = append(all, named)
+	for i, p := range r.Parts {
+		if mix.GetParts()[i].GetModels() == nil && len(p.AnswerModels) > 0 {
+			all = append(all, p.AnswerModels)
 		}
 	}
 	return all

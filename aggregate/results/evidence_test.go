@@ -77,7 +77,7 @@ func TestMarks(t *testing.T) {
 
 // A part that asks for several models may be answered by several.
 func TestSeveralModelsOfAPartAreNoMixUp(t *testing.T) {
-	named := []AnswerModel{{Name: "a", Requests: 2}, {Name: "b", Requests: 1}}
+	named := []trust.AnswerModel{{Name: "a", Requests: 2}, {Name: "b", Requests: 1}}
 	r := &StageResult{Parts: []PartResult{{AnswerModels: named[:1]}, {AnswerModels: named}}}
 	mix := &spatev1.Mixture{Parts: []*spatev1.Part{{}, {Models: &spatev1.Models{Prefix: "lora-", Count: 2}}}}
 	if got := answeredBy(r, mix); len(got) != 1 || len(got[0]) != 1 {

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -83,11 +84,11 @@ func endingsOf(t *merge.Tally) *Endings {
 }
 
 // answerModels returns the models that answers named, most requests first.
-func answerModels(t *merge.Tally) []AnswerModel {
-	all := []AnswerModel{}
+func answerModels(t *merge.Tally) []trust.AnswerModel {
+	all := []trust.AnswerModel{}
 	for _, m := range t.Models {
 		const microsPerMilli = 1000
-		a := AnswerModel{
+		a := trust.AnswerModel{
 			Name: m.GetModel(), Requests: m.GetRequests(),
 			MeanE2EMs: float64(m.GetE2EUs()) / float64(m.GetRequests()) / microsPerMilli,
 		}
@@ -96,7 +97,7 @@ func answerModels(t *merge.Tally) []AnswerModel {
 		}
 		all = append(all, a)
 	}
-	slices.SortFunc(all, func(a, b AnswerModel) int {
+	slices.SortFunc(all, func(a, b trust.AnswerModel) int {
 		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Name, b.Name))
 	})
 	return all

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/aggregate/trust"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -155,7 +156,8 @@ func TestAnswerModels(t *testing.T) {
 	got := answerModels(&merge.Tally{Models: []*spatev1.ModelCount{
 		{Model: "whole", Requests: 1, E2EUs: 5000}, {Model: "b", Requests: 2, E2EUs: 3000, Streamed: 2, TtftUs: 1000},
 	}})
-	want := []AnswerModel{{"b", 2, new(0.5), 1.5}, {"whole", 1, nil, 5}}
+	want := []trust.AnswerModel{{Name: "b", Requests: 2, MeanTTFTMs: new(0.5), MeanE2EMs: 1.5},
+		{Name: "whole", Requests: 1, MeanE2EMs: 5}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -356,7 +356,7 @@ type StageResult struct {
 	// How answers ended, by the servers' finish reasons. Null: there were none.
 	Endings *Endings `json:"endings"`
 	// Models that the answers of completed requests named, most requests first. Empty: they named none.
-	AnswerModels []AnswerModel `json:"answer_models"`
+	AnswerModels []trust.AnswerModel `json:"answer_models"`
 	// Images in prompts, and what they cost. Null: there are none in addition to text of a requested length, or no
 	// usage.
 	Images *Images `json:"images"`
@@ -678,18 +678,6 @@ type Endings struct {
 	Aborted uint64 `json:"aborted"`
 }
 
-// AnswerModel is a model that answers named.
-type AnswerModel struct {
-	// Name of the model. "(other)": all beyond those that agents know by name.
-	Name string `json:"name"`
-	// Completed requests whose answer named it.
-	Requests uint64 `json:"requests"`
-	// Mean TTFT of these. Null: none was answered by a stream.
-	MeanTTFTMs *float64 `json:"mean_ttft_ms"`
-	// Mean E2E of these.
-	MeanE2EMs float64 `json:"mean_e2e_ms"`
-}
-
 // Images are those in the prompts of completed requests with usage.
 type Images struct {
 	// Number of images.
@@ -961,7 +949,7 @@ type PartResult struct {
 	// How answers ended. Null: as for the stage.
 	Endings *Endings `json:"endings"`
 	// Models that answers named. Empty: as for the stage.
-	AnswerModels []AnswerModel `json:"answer_models"`
+	AnswerModels []trust.AnswerModel `json:"answer_models"`
 	// Images in prompts, and what they cost. Null: as for the stage.
 	Images *Images `json:"images"`
 	// Tool calls in answers. Null: as for the stage.

@@ -569,9 +569,9 @@ func models(e Evidence) (Check, bool) {
 	}
 	worst, words := 0.0, "the answers to each model's requests name one model"
 	for _, named := range e.Models {
-		all := lists.Sum(named, func(m AnsweredBy) uint64 { return m.Requests })
+		all := lists.Sum(named, func(m AnswerModel) uint64 { return m.Requests })
 		if part := share(all-named[0].Requests, all); part > worst {
-			list := lists.Each(named, func(m AnsweredBy) string {
+			list := lists.Each(named, func(m AnswerModel) string {
 				return fmt.Sprintf("%d name %s (mean E2E %.4g ms)", m.Requests, m.Name, m.MeanE2EMs)
 			})
 			worst, words = part, fmt.Sprintf("of %d answers, %s", all, strings.Join(list, ", "))

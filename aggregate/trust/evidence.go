@@ -57,7 +57,7 @@ type Evidence struct {
 	Canaries []Canaries
 	// Models are the models that answers named, most requests first: for each part of a mixture, or for all requests.
 	// Those of which no answer named one are left out.
-	Models [][]AnsweredBy
+	Models [][]AnswerModel
 	// Starts is, for each agent, the distance of its start from the armed start plus the clocks' uncertainty, in
 	// milliseconds.
 	Starts []float64
@@ -89,11 +89,16 @@ func (e Evidence) canaries() (all Canaries) {
 	return all
 }
 
-// AnsweredBy is a model that answers named.
-type AnsweredBy struct {
-	Name      string
-	Requests  uint64
-	MeanE2EMs float64
+// AnswerModel is a model that answers named.
+type AnswerModel struct {
+	// Name of the model. "(other)": all beyond those that agents know by name.
+	Name string `json:"name"`
+	// Completed requests whose answer named it.
+	Requests uint64 `json:"requests"`
+	// Mean TTFT of these. Null: none was answered by a stream.
+	MeanTTFTMs *float64 `json:"mean_ttft_ms"`
+	// Mean E2E of these.
+	MeanE2EMs float64 `json:"mean_e2e_ms"`
 }
 
 // Closed is a closed loop whose slots are never idle, by plan.

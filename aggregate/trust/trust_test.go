@@ -42,7 +42,7 @@ func sound() Evidence {
 		Endpoints: []uint64{500, 500},
 		Canaries:  []Canaries{{Endpoint: "a", Asked: 500, QuietAsked: 500}, {Endpoint: "b", Asked: 500, QuietAsked: 500}},
 		Starts:    []float64{0.5, 1.5},
-		Models:    [][]AnsweredBy{{{"m", 1000, 1040}}, {{"n", 10, 50}}},
+		Models:    [][]AnswerModel{{{"m", 1000, nil, 1040}}, {{"n", 10, nil, 50}}},
 	}
 }
 
@@ -342,7 +342,7 @@ func TestOtherTokensThanRequestedAreFlaws(t *testing.T) {
 			e.ExactOutput = new(false)
 		}, "usage", Suspect, "at least 900 answers that had all their tokens had another number of frames"},
 		"a fallback": {func(e *Evidence) {
-			e.Models = [][]AnsweredBy{{{"m", 10, 50}}, {{"a", 20, 281}, {"b", 20, 70}}}
+			e.Models = [][]AnswerModel{{{"m", 10, nil, 50}}, {{"a", 20, nil, 281}, {"b", 20, nil, 70}}}
 		}, "models", Suspect, "of 40 answers, 20 name a (mean E2E 281 ms), 20 name b (mean E2E 70 ms)"},
 		"a cache that knows us": {func(e *Evidence) { e.CachedShare = new(0.9) }, "prefix_cache",
 			Suspect, "90.0 %"},
