@@ -10,6 +10,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protopath"
+	"google.golang.org/protobuf/reflect/protorange"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -22,28 +24,24 @@ const Arrival = "poisson"
 // Filled returns a copy of a message in which the schema's defaults are in the fields that are not given, also of the
 // messages within it. It returns nil if the message is nil.
 func Filled[M proto.Message](m M) M {
-	if m = proto.CloneOf(m); m.ProtoReflect().IsValid() {
-		fill(m.ProtoReflect())
-	}
+	m = proto.CloneOf(m)
+	_ = protorange.Range(m.ProtoReflect(), func(v protopath.Values) error { // it returns no error
+		if within, is := v.Index(-1).Value.Interface().(protoreflect.Message); is && within.IsValid() {
+			fill(within)
+		}
+		return nil
+	})
 	return m
 }
 
+// fill fills in a message, without those within it.
 func fill(m protoreflect.Message) {
 	missing := map[string]string{}
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
-		field := fields.Get(i)
-		usual, _ := proto.GetExtension(field.Options(), spatev1.E_DefaultValue).(string)
-		switch {
-		case usual != "" && !m.Has(field):
-			missing[field.JSONName()] = usual
-		case field.Message() == nil || field.IsMap():
-		case field.IsList():
-			for j := range m.Get(field).List().Len() {
-				fill(m.Get(field).List().Get(j).Message())
-			}
-		case m.Has(field):
-			fill(m.Get(field).Message())
+		usual, _ := proto.GetExtension(fields.Get(i).Options(), spatev1.E_DefaultValue).(string)
+		if usual != "" && !m.Has(fields.Get(i)) {
+			missing[fields.Get(i).JSONName()] = usual
 		}
 	}
 	if len(missing) == 0 {
@@ -52,7 +50,7 @@ func fill(m protoreflect.Message) {
 	text, err := json.Marshal(missing)
 	usual := m.New().Interface()
 	if err = errors.Join(err, protojson.Unmarshal(text, usual)); err != nil {
-		panic(fmt.Sprintf("the defaults of the schema: %v", err)) // each stage would find it
+		panic(fmt.Sprintf("the defaults of the schema: %v", err)) // a test of all of them finds it
 	}
 	proto.Merge(m.Interface(), usual)
 }
