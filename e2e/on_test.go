@@ -84,6 +84,12 @@ func TestOnHosts(t *testing.T) {
 	if len(cache) != 2 || err != nil { // the program, and datasets
 		t.Errorf("left behind: %v, %v", cache, err)
 	}
+	if err := os.WriteFile(filepath.Join(dir, "hosts.yaml"), []byte("- {ssh: one, region: eu, labels: {pool: big}, weight: 3}\n- ssh: two\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if said := run(0, append(short, "--on", "hosts.yaml", "--out", "third")...); !regexp.MustCompile(`one +eu +ready +3 .* pool=big `).MatchString(said) {
+		t.Errorf("of a file of hosts it says\n%s", said)
+	}
 	for want, args := range map[string][]string{
 		"spate: --on absent: ssh: Could not resolve hostname absent\n": {"--on", "absent"},
 		"--on other: the host is Plan9 mips and this program is for ":  {"--on", "other"},

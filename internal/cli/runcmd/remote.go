@@ -303,7 +303,8 @@ func (r *remoteHosts) table(there []*spatev1.AgentStatus) *table.Table {
 func (r *remoteHosts) arguments(h *remoteHost, coordinator, name, alone string) []string {
 	args := []string{"agent", "--log-level=warn", "--coordinator=" + coordinator, "--name=" + name, "--region=" + h.region,
 		"--until-alone=" + alone}
-	labels := maps.Clone(r.labels)
+	labels := map[string]string{}
+	maps.Copy(labels, r.labels)
 	maps.Copy(labels, h.labels)
 	for _, label := range naming.LabelTexts(labels) {
 		args = append(args, "--label="+label)

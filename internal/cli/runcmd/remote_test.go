@@ -58,6 +58,9 @@ func TestHostsFile(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%s", strings.Join(got, "\n"))
 	}
+	if args := (&remoteHosts{}).arguments(hosts[0], "", "", ""); !slices.Contains(args, "--label=pool=big") { // the plan has none
+		t.Error(args)
+	}
 	for text, want := range map[string]string{
 		"":                                "it names no host: want a list",
 		"hosts: [a]":                      "line 1: cannot unmarshal !!map",
