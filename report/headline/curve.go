@@ -173,7 +173,7 @@ func sloWords(g *results.Goodput) string {
 		limit *float64
 	}{{"TTFT", g.TTFTMs}, {"TPOT", g.TPOTMs}, {"E2E", g.E2EMs}} {
 		if l.limit != nil {
-			limits = append(limits, fmt.Sprintf("%s ≤ %s", l.name, loadpoint.Number(loadpoint.Exact(*l.limit))+" ms"))
+			limits = append(limits, fmt.Sprintf("%s ≤ %.6g ms", l.name, *l.limit))
 		}
 	}
 	if limits == nil {

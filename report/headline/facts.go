@@ -3,6 +3,7 @@ package headline
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -74,7 +75,7 @@ func (w *writer) knee(c *curve) string {
 	}
 	var knee *point
 	if c.plain && len(c.points) >= fewestLoads {
-		power := func(p *point) float64 { return c.throughput(p) / cmp.Or(*cmp.Or(p.Number("e2e_ms.mean"), new(0.0)), 1) }
+		power := func(p *point) float64 { return c.throughput(p) / *cmp.Or(p.Number("e2e_ms.mean"), new(math.Inf(1))) }
 		knee = slices.MaxFunc(c.points, func(a, b *point) int { return cmp.Compare(power(a), power(b)) })
 	}
 	for _, f := range w.r.Run.SeriesOf(loadpoint.Frontier) {
@@ -145,19 +146,19 @@ func (w *writer) agents() string {
 			}
 		}
 	}
-	if text += "; none was lost"; lost != nil {
-		text = strings.TrimSuffix(text, "; none was lost") + "; lost or failed: " + words.Shorten(lost, most)
+	end, where := "; none was lost", []string(nil)
+	if lost != nil {
+		end = "; lost or failed: " + words.Shorten(lost, most)
 	}
-	var where []string
 	for _, a := range all {
 		if n := failed[a.Name]; n > 0 {
 			where = append(where, a.Name+" "+words.Thousands(n))
 		}
 	}
 	if where != nil && len(all) > 1 {
-		text += "; failed requests: " + words.Shorten(where, most)
+		end += "; failed requests: " + words.Shorten(where, most)
 	}
-	return words.Printable(text)
+	return words.Printable(text + end)
 }
 
 // next says how to go on: with what makes the answer clear, or else with what keeps it true.
