@@ -164,10 +164,7 @@ func (f *attachFlags) run(
 	if f.Patience < 0 {
 		return command.BadInputf("--patience %v: want at least 0", f.Patience)
 	}
-	if err := f.results.settle(cmd.Flags()); err != nil {
-		return command.BadInput(err)
-	}
-	if err := f.results.check(); err != nil {
+	if err := errors.Join(f.results.settle(cmd.Flags()), f.results.check()); err != nil {
 		return command.BadInput(err)
 	}
 	conn, err := f.Connect()

@@ -318,14 +318,9 @@ func submitError(address string, err error) error {
 		if clustercmd.NeverConnected(s.Message()) {
 			return clustercmd.Unreachable(address, err)
 		}
-		return fmt.Errorf(
-			"the connection to the coordinator at %s broke before it answered (%s): the run may have started; "+
-				"`spate runs --coordinator %s` lists it, and `spate runs follow latest --coordinator %s` follows it",
-			address,
-			s.Message(),
-			address,
-			address,
-		)
+		return fmt.Errorf("the connection to the coordinator at %[1]s broke before it answered (%[2]s): the run may have started; "+
+			"`spate runs --coordinator %[1]s` lists it, and `spate runs follow latest --coordinator %[1]s` follows it",
+			address, s.Message())
 	}
 	return fmt.Errorf("cannot submit the run: %w", err)
 }
