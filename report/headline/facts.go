@@ -25,7 +25,7 @@ func Facts(r *results.Result) []Fact {
 	w := &writer{Headline: &results.Headline{}, r: r}
 	w.curves = w.curvesOf()
 	return []Fact{{"Knee", w.each(w.knee)}, {"SLO", w.each(w.slo)}, {"Agents", w.agents()},
-		{"Again", "spate run runs/" + r.Run.ID + "/plan.yaml"}, {"Next", w.next()}}
+		{"Again", "spate run plan.yaml, in the folder of the run"}, {"Next", w.next()}}
 }
 
 // each says something of each curve, once if it is the same of all. Before the first colon is what they may share.
