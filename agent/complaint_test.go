@@ -79,9 +79,8 @@ func complaintOf(t *testing.T, address string, creds credentials.TransportCreden
 func TestConnectErrors(t *testing.T) {
 	coordinator, agent, _ := cluster(t)
 	foreign, stranger, _ := cluster(t)
-	refuse := func(net.Addr, error) {}
 	server := func(f certs.Files) credentials.TransportCredentials {
-		c, err := f.Server(refuse)
+		c, err := f.Server(false)
 		if err != nil {
 			t.Fatal(err)
 		}

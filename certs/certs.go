@@ -10,7 +10,7 @@
 package certs
 
 import (
-	"crypto"
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -20,9 +20,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
-	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -45,6 +42,9 @@ const (
 	Client Role = "client"
 )
 
+// Roles are all roles.
+var Roles = []Role{Coordinator, Agent, Client}
+
 // Names of the authority's files in its directory. The key signs certificates: its holder can pose as any
 // program.
 const (
@@ -62,117 +62,48 @@ const (
 // Init makes an authority in a directory, which it creates if necessary. It never overwrites an authority, because the
 // certificates of the old one would become worthless.
 func Init(dir string, now time.Time) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("directory of certificates: %w", err)
-	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
-	}
+	own := Files{Cert: filepath.Join(dir, AuthorityCert), Key: filepath.Join(dir, AuthorityKey)}
+	own.Authority = own.Cert
 	template := &x509.Certificate{
 		Subject:   pkix.Name{CommonName: "Spate cluster"},
 		NotBefore: now.Add(-backdated), NotAfter: now.Add(AuthorityValidity),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
-	cert, err := sign(template, template, key, key)
-	if err != nil {
-		return err
-	}
-	return save(filepath.Join(dir, AuthorityCert), filepath.Join(dir, AuthorityKey), cert, key)
+	return own.certify(func(key *ecdsa.PrivateKey) (cert, authority []byte, err error) {
+		cert, err = x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+		return cert, cert, err
+	})
 }
 
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+
+// checkName returns an error if a certificate cannot have a name.
+func checkName(name string) error {
+	if namePattern.MatchString(name) && name != "ca" {
+		return nil
+	}
+	return fmt.Errorf("name %.80q: want letters, digits, dots, dashes and underscores, beginning with a letter or digit, "+
+		"and not \"ca\"", name)
+}
 
 // Issue makes a certificate, signed by the authority in dir, and its key, as DIR/NAME.crt and DIR/NAME.key. hosts are
 // names and addresses that other programs may expect in a coordinator's certificate; Spate's own programs do not check
 // them. Issue overwrites nothing.
 func Issue(dir string, role Role, name string, hosts []string, now time.Time) (Files, error) {
 	none := Files{}
-	if !namePattern.MatchString(name) || name == "ca" {
-		return none, fmt.Errorf("name %q: want letters, digits, dots, dashes and underscores, beginning with a "+
-			"letter or digit, and not \"ca\"", name)
+	if err := checkName(name); err != nil {
+		return none, err
 	}
-	ca, err := authority(dir)
+	ca, err := OpenAuthority(dir)
 	if err != nil {
 		return none, err
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return none, err
-	}
-	template := &x509.Certificate{
-		Subject:   pkix.Name{CommonName: name},
-		NotBefore: now.Add(-backdated), NotAfter: now.Add(Validity),
-		KeyUsage:    x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-		URIs:        []*url.URL{{Scheme: scheme, Host: string(role), Path: "/" + name}},
-	}
-	if role == Coordinator {
-		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
-	}
-	for _, host := range hosts {
-		if ip := net.ParseIP(host); ip != nil {
-			template.IPAddresses = append(template.IPAddresses, ip)
-		} else {
-			template.DNSNames = append(template.DNSNames, host)
-		}
-	}
-	cert, err := sign(template, ca.Leaf, key, ca.PrivateKey)
-	if err != nil {
-		return none, err
-	}
-	files := Files{
+	own := Files{
 		Authority: filepath.Join(dir, AuthorityCert), Cert: filepath.Join(dir, name+".crt"),
 		Key: filepath.Join(dir, name+".key"),
 	}
-	return files, save(files.Cert, files.Key, cert, key)
-}
-
-// sign returns a certificate for the public half of key.
-func sign(template, parent *x509.Certificate, key *ecdsa.PrivateKey, signer crypto.PrivateKey) ([]byte, error) {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
-	if err != nil {
-		return nil, err
-	}
-	template.SerialNumber = serial
-	return x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-}
-
-// authority loads the authority of a directory.
-func authority(dir string) (*tls.Certificate, error) {
-	pair, err := Files{Cert: filepath.Join(dir, AuthorityCert), Key: filepath.Join(dir, AuthorityKey)}.pair()
-	if err != nil {
-		return nil, fmt.Errorf("%s has no authority (`spate certs init` makes one): %w", dir, err)
-	}
-	return pair, nil
-}
-
-// save writes a certificate and its key. Only the owner may read the key. If either file exists, save writes neither.
-func save(certPath, keyPath string, cert []byte, key *ecdsa.PrivateKey) error {
-	secret, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return err
-	}
-	for _, path := range []string{certPath, keyPath} {
-		if _, err := os.Stat(path); err == nil {
-			return fmt.Errorf("%s exists already: choose another name, or move it away", path)
-		}
-	}
-	if err := writeNew(keyPath, 0o600,
-		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: secret})); err != nil {
-		return err
-	}
-	return writeNew(certPath, 0o644, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}))
-}
-
-func writeNew(path string, mode os.FileMode, data []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	return errors.Join(err, f.Close())
+	return own, ca.issueTo(own, Identity{role, name}, hosts, now, now.Add(Validity))
 }
 
 // scheme of the URI in which a certificate states its role and name: spate://agent/gpu-7.
@@ -199,7 +130,7 @@ func (i Identity) String() string { return string(i.Role) + " " + i.Name }
 func identityOf(cert *x509.Certificate) (Identity, error) {
 	for _, u := range cert.URIs {
 		role, name := Role(u.Host), strings.TrimPrefix(u.Path, "/")
-		if u.Scheme == scheme && slices.Contains([]Role{Coordinator, Agent, Client}, role) && name != "" {
+		if u.Scheme == scheme && slices.Contains(Roles, role) && name != "" {
 			return Identity{role, name}, nil
 		}
 	}
@@ -223,7 +154,7 @@ func (f Files) Given() bool { return f.Authority != "" || f.Cert != "" || f.Key 
 // valid at now.
 func (f Files) Check(now time.Time) (Identity, time.Time, error) {
 	none := Identity{}
-	pool, err := f.pool()
+	pool, err := Pool(f.Authority)
 	if err != nil {
 		return none, time.Time{}, err
 	}
@@ -236,7 +167,7 @@ func (f Files) Check(now time.Time) (Identity, time.Time, error) {
 		err = fmt.Errorf("%s is from another authority than %s: give all programs certificates of one cluster", f.Cert,
 			f.Authority)
 	} else if err != nil {
-		err = fmt.Errorf("%s: %w", f.Cert, err)
+		err = fmt.Errorf("%s: %w: ask for a new one (`spate certs --help`)", f.Cert, err)
 	}
 	return id, pair.Leaf.NotAfter, err
 }
@@ -244,15 +175,15 @@ func (f Files) Check(now time.Time) (Identity, time.Time, error) {
 // maxPEM is the largest size of a file with certificates or a key, in bytes.
 const maxPEM = 1 << 20
 
-// pool returns a pool that holds the authority.
-func (f Files) pool() (*x509.CertPool, error) {
-	text, err := files.ReadFile(f.Authority, maxPEM)
+// Pool returns a pool that holds the authorities of a file.
+func Pool(path string) (*x509.CertPool, error) {
+	text, err := files.ReadFile(path, maxPEM)
 	if err != nil {
 		return nil, fmt.Errorf("certificate of the authority: %w", err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%s: the file has no certificate in PEM form", f.Authority)
+		return nil, fmt.Errorf("%s: the file has no certificate in PEM form", path)
 	}
 	return pool, nil
 }
@@ -288,4 +219,83 @@ func verify(authority *x509.CertPool, chain []*x509.Certificate, now time.Time) 
 		return Identity{}, err
 	}
 	return identityOf(chain[0])
+}
+
+// JoinedFiles are the files of a program that joined by an invitation, in a directory of its own. Certificate and key
+// are one file, so that both are always of one renewal.
+func JoinedFiles(dir string) Files {
+	own := filepath.Join(dir, "spate.pem")
+	return Files{Authority: filepath.Join(dir, AuthorityCert), Cert: own, Key: own}
+}
+
+// Joined reports whether the files are of a program that joined by an invitation.
+func (f Files) Joined() bool { return f.Cert != "" && f.Cert == f.Key }
+
+// RenewAt returns when the certificate should be renewed: when a third of its time is left. Without one it is now.
+func (f Files) RenewAt() time.Time {
+	pair, err := f.pair()
+	if err != nil {
+		return time.Time{}
+	}
+	from := issuedAt(pair.Leaf)
+	return from.Add(pair.Leaf.NotAfter.Sub(from) * 2 / 3)
+}
+
+// Join asks an authority for a certificate by a signing request, and writes the answer, a certificate and that of the
+// authority, to the files. The key is the one in the files. If there is none, Join makes one, and writes it before it
+// asks: an authority knows a program that asks again, because the answer was lost, by its key.
+func (f Files) Join(ask func(request []byte) (cert, authority []byte, err error)) error {
+	return f.certify(func(key *ecdsa.PrivateKey) (cert, authority []byte, err error) {
+		request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+		if err != nil {
+			return nil, nil, err
+		}
+		return ask(request)
+	})
+}
+
+// certify writes the certificate for a key, and that of the authority, to the files. It overwrites only those of a
+// program that has joined.
+func (f Files) certify(issue func(*ecdsa.PrivateKey) (cert, authority []byte, err error)) (err error) {
+	for _, path := range []string{f.Cert, f.Key} {
+		if _, err := os.Stat(path); err == nil && !f.Joined() {
+			return fmt.Errorf("%s exists already: choose another name, or move it away", path)
+		}
+	}
+	var key *ecdsa.PrivateKey
+	text, _ := files.ReadFile(f.Key, maxPEM) // unreadable: writing fails, too
+	if block, _ := pem.Decode(text); block != nil {
+		key, _ = x509.ParseECPrivateKey(block.Bytes) // faulty: a new one is made
+	}
+	known := key != nil
+	if !known {
+		if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+			return err
+		}
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	secret := inPEM("EC PRIVATE KEY", der)
+	if err = cmp.Or(err, os.MkdirAll(filepath.Dir(f.Key), 0o700)); err == nil && !known {
+		err = files.ReplaceSecret(f.Key, secret)
+	}
+	if err != nil {
+		return err
+	}
+	cert, authority, err := issue(key)
+	if err != nil {
+		return err
+	}
+	if f.Joined() {
+		err = files.ReplaceSecret(f.Key, append(secret, inPEM("CERTIFICATE", cert, authority)...))
+	} else {
+		err = files.Replace(f.Cert, inPEM("CERTIFICATE", cert))
+	}
+	return errors.Join(err, files.Replace(f.Authority, inPEM("CERTIFICATE", authority)))
+}
+
+func inPEM(kind string, blocks ...[]byte) (text []byte) {
+	for _, der := range blocks {
+		text = append(text, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})...)
+	}
+	return text
 }

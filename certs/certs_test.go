@@ -50,15 +50,32 @@ type server struct {
 	refused   atomic.Int32
 }
 
+// watched counts handshakes that fail.
+type watched struct {
+	credentials.TransportCredentials
+	failed chan struct{}
+}
+
+func (w *watched) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	c, info, err := w.TransportCredentials.ServerHandshake(conn)
+	if err != nil {
+		w.failed <- struct{}{}
+	}
+	return c, info, err
+}
+
+func (w *watched) Clone() credentials.TransportCredentials { return w }
+
 func serve(t *testing.T, f Files) *server {
 	t.Helper()
 	s := &server{strangers: make(chan struct{}, 1000)}
-	creds, err := f.Server(func(net.Addr, error) { s.strangers <- struct{}{} })
+	creds, err := f.Server(false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	services := map[string][]Role{healthpb.Health_ServiceDesc.ServiceName: {Agent}}
-	g := grpc.NewServer(append(Authorise(services, func(Identity, string) { s.refused.Add(1) }), grpc.Creds(creds))...)
+	refused := func(Identity, string) { s.refused.Add(1) }
+	g := grpc.NewServer(append(Authorise(services, refused), grpc.Creds(&watched{creds, s.strangers}))...)
 	healthpb.RegisterHealthServer(g, health.NewServer())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

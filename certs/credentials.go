@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"path"
 	"slices"
 	"time"
@@ -18,46 +17,39 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Server returns the coordinator's side of connections: a peer must hold an agent's or a client's certificate. refused
-// is called once for each rejected connection, from many goroutines. The program's own certificate is read again for
-// each connection, so that a renewed one takes effect at once.
-func (f Files) Server(refused func(from net.Addr, why error)) (credentials.TransportCredentials, error) {
-	config, err := f.serverConfig()
+// Server returns the coordinator's side of connections: a peer must hold an agent's or a client's certificate. With
+// strangers a peer may also have none, to join by an invitation. The program's own certificate is read again for each
+// connection, so that a renewed one takes effect at once.
+func (f Files) Server(strangers bool) (credentials.TransportCredentials, error) {
+	config, err := f.serverConfig(strangers)
 	if err != nil {
 		return nil, err
 	}
-	config.ClientAuth = tls.RequireAnyClientCert // verified by serverConfig, with better messages
-	return &watched{credentials.NewTLS(config), refused}, nil
+	return credentials.NewTLS(config), nil
 }
 
 // Browsers returns the coordinator's side of connections whose peers need no certificate. A certificate that a peer
 // presents must be an agent's or a client's; PeerOf tells whose.
-func (f Files) Browsers() (*tls.Config, error) {
-	config, err := f.serverConfig()
-	if err != nil {
-		return nil, err
-	}
-	verify := config.VerifyConnection
-	config.ClientAuth = tls.RequestClientCert
-	config.VerifyConnection = func(s tls.ConnectionState) error {
-		if len(s.PeerCertificates) == 0 {
-			return nil
-		}
-		return verify(s)
-	}
-	return config, nil
-}
+func (f Files) Browsers() (*tls.Config, error) { return f.serverConfig(true) }
 
 // serverConfig returns the settings of servers: certificates of peers must not be a coordinator's.
-func (f Files) serverConfig() (*tls.Config, error) {
+func (f Files) serverConfig(strangers bool) (*tls.Config, error) {
 	pool, err := f.checked(Coordinator)
 	if err != nil {
 		return nil, err
 	}
+	ask := tls.RequireAnyClientCert // verified below, with better messages
+	if strangers {
+		ask = tls.RequestClientCert
+	}
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS13,
+		ClientAuth:     ask,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return f.pair() },
 		VerifyConnection: func(s tls.ConnectionState) error {
+			if strangers && len(s.PeerCertificates) == 0 {
+				return nil
+			}
 			id, err := verify(pool, s.PeerCertificates, time.Now())
 			if err == nil && id.Role == Coordinator {
 				err = fmt.Errorf("%s cannot call a coordinator", id.Role.article())
@@ -78,14 +70,17 @@ func (f Files) Dial(role Role) (credentials.TransportCredentials, error) {
 		MinVersion:           tls.VersionTLS13,
 		InsecureSkipVerify:   true, // Only the address is unverified: coordinators move. See below for the rest.
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return f.pair() },
-		VerifyConnection: func(s tls.ConnectionState) error {
-			id, err := verify(pool, s.PeerCertificates, time.Now())
-			if err == nil && id.Role != Coordinator {
-				err = fmt.Errorf("the server is not a coordinator but %s", id)
-			}
-			return err
-		},
+		VerifyConnection:     func(s tls.ConnectionState) error { return verifyCoordinator(pool, s) },
 	}), nil
+}
+
+// verifyCoordinator checks that a server is a coordinator of an authority.
+func verifyCoordinator(authority *x509.CertPool, s tls.ConnectionState) error {
+	id, err := verify(authority, s.PeerCertificates, time.Now())
+	if err == nil && id.Role != Coordinator {
+		err = fmt.Errorf("the server is not a coordinator but %s", id)
+	}
+	return err
 }
 
 // checked checks the program's own files and returns the authority.
@@ -98,27 +93,7 @@ func (f Files) checked(want Role) (pool *x509.CertPool, err error) {
 		return nil, fmt.Errorf("%s is the certificate of %s (valid until %s): %s needs one of its own, "+
 			"see `spate certs --help`", f.Cert, id, until.Format(time.DateOnly), want.article())
 	}
-	return f.pool()
-}
-
-// watched reports handshakes that failed.
-type watched struct {
-	credentials.TransportCredentials
-	refused func(from net.Addr, why error)
-}
-
-// ServerHandshake runs the TLS handshake and reports a failure.
-func (w *watched) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	c, info, err := w.TransportCredentials.ServerHandshake(conn)
-	if err != nil {
-		w.refused(conn.RemoteAddr(), err)
-	}
-	return c, info, err
-}
-
-// Clone returns a copy.
-func (w *watched) Clone() credentials.TransportCredentials {
-	return &watched{w.TransportCredentials.Clone(), w.refused}
+	return Pool(f.Authority)
 }
 
 // PeerOf returns the identity of the peer of a call. It returns false if the connection does not use certificates.
@@ -135,13 +110,16 @@ func PeerOf(ctx context.Context) (Identity, bool) {
 	return id, err == nil
 }
 
+// Stranger is the role of a peer without a certificate.
+const Stranger Role = ""
+
 // Authorise returns server options that let peers call only the services of their role. services maps each service's
 // full name to the roles that may call it; a service that is not listed may not be called. refused is called for each
 // rejected call.
 func Authorise(services map[string][]Role, refused func(who Identity, method string)) []grpc.ServerOption {
 	check := func(ctx context.Context, method string) error {
 		id, ok := PeerOf(ctx)
-		if ok && slices.Contains(services[path.Dir(method)[1:]], id.Role) {
+		if slices.Contains(services[path.Dir(method)[1:]], id.Role) {
 			return nil
 		}
 		refused(id, method)

@@ -28,6 +28,8 @@ type Config struct {
 	// encrypted, agents and clients need certificates too, and each may call what its role allows. Without it, anyone
 	// who can connect may do anything.
 	TLS certs.Files
+	// Enrolment lets programs without a certificate join by an invitation. Nil: they need certificates.
+	Enrolment *access.Enrolment
 	// InsecurePlaintext allows connections without TLS beyond loopback. Anyone who can reach the port can then run
 	// plans, read results, and see the API keys that are sent to agents.
 	InsecurePlaintext bool
@@ -111,8 +113,8 @@ func (c Config) Validate() error {
 		reason.If(c.RunDir != "" && !c.Local,
 			"coordinator: a run directory is for a local coordinator only: others keep runs in the data directory"),
 	}
-	if c.Listen != "" {
-		errs = append(errs, c.checkListen())
+	if _, _, err := net.SplitHostPort(c.Listen); c.Listen != "" && err != nil {
+		errs = append(errs, fmt.Errorf("coordinator: listen address %q: want HOST:PORT: %w", c.Listen, err))
 	}
 	if c.Gossip != nil {
 		errs = append(errs, c.Gossip.Validate())
@@ -120,33 +122,14 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// checkListen returns an error if the coordinator would offer plaintext to a network by accident.
-func (c Config) checkListen() error {
-	host, _, err := net.SplitHostPort(c.Listen)
-	if err != nil {
-		return fmt.Errorf("coordinator: listen address %q: want HOST:PORT: %w", c.Listen, err)
-	}
-	if c.TLS.Given() || c.InsecurePlaintext || host == "localhost" {
-		return nil
-	}
-	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() {
-		return nil
-	}
-	return errPlaintext(c.Listen)
-}
-
-// checkAddr is checkListen for an open listener.
+// checkAddr returns an error if the coordinator would offer plaintext to a network by accident.
 func (c Config) checkAddr(a net.Addr) error {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok || tcp.IP.IsLoopback() || c.TLS.Given() || c.InsecurePlaintext {
 		return nil
 	}
-	return errPlaintext(a.String())
-}
-
-func errPlaintext(address string) error {
 	return fmt.Errorf("coordinator: %s can be reached from other machines, unencrypted: give certificates "+
-		"(`spate certs --help`), listen on 127.0.0.1, or give --insecure-plaintext if you trust the network", address)
+		"(`spate certs --help`), listen on 127.0.0.1, or give --insecure-plaintext if you trust the network", a)
 }
 
 // localConnections is how many connections a local coordinator serves. They are in memory and need no files.

@@ -117,7 +117,7 @@ func New(cfg Config) (*Coordinator, error) {
 	}
 	c.datasets = &store.Server{Store: datasets, MaxBytes: cfg.MaxDataset, Log: c.log,
 		Received: func() { c.tidy(time.Now()) }}
-	admitting, err := c.admission.Options(cfg.TLS)
+	admitting, err := c.admission.Options(cfg.TLS, cfg.Enrolment != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -126,6 +126,9 @@ func New(cfg Config) (*Coordinator, error) {
 	spatev1.RegisterControlServiceServer(c.server, controlService{c: c})
 	spatev1.RegisterMetricsServiceServer(c.server, metricsService{c: c})
 	spatev1.RegisterRunServiceServer(c.server, runService{c: c})
+	if cfg.Enrolment != nil {
+		spatev1.RegisterEnrolmentServiceServer(c.server, cfg.Enrolment)
+	}
 	return c, nil
 }
 

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
@@ -35,6 +37,7 @@ type Admission struct {
 	limits               Limits
 	log                  *slog.Logger
 	connections, streams atomic.Int64
+	strangers            atomic.Int64 // connections without a certificate
 }
 
 // NewAdmission returns the admission of one server. Limits that are not set take their defaults.
@@ -50,26 +53,27 @@ var allowed = map[string][]certs.Role{
 	spatev1.ControlService_ServiceDesc.ServiceName: {certs.Agent},
 	spatev1.MetricsService_ServiceDesc.ServiceName: {certs.Agent},
 	spatev1.RunService_ServiceDesc.ServiceName:     {certs.Client},
+
+	spatev1.EnrolmentService_ServiceDesc.ServiceName: {certs.Agent, certs.Client, certs.Stranger},
 }
 
 // Options returns the server options that apply the limits. With certificate files, connections are encrypted, and a
-// peer may call what the role in its certificate allows; without them, any peer may call anything. Options fails if the
-// files cannot be read.
-func (a *Admission) Options(files certs.Files) ([]grpc.ServerOption, error) {
-	if !files.Given() {
-		return a.options(insecure.NewCredentials()), nil
+// peer may call what the role in its certificate allows; without them, any peer may call anything. With strangers,
+// peers may connect without a certificate, to join. Options fails if the files cannot be read.
+func (a *Admission) Options(files certs.Files, strangers bool) ([]grpc.ServerOption, error) {
+	creds, authorise := insecure.NewCredentials(), []grpc.ServerOption(nil)
+	if files.Given() {
+		var err error
+		if creds, err = files.Server(strangers); err != nil {
+			return nil, err
+		}
+		authorise = certs.Authorise(allowed, func(who certs.Identity, method string) {
+			a.CallsRefused.Add(1)
+			a.log.Warn("call refused", "who", who.String(), "method", method)
+		})
 	}
-	creds, err := files.Server(func(from net.Addr, why error) {
-		a.ConnectionsRefused.Add(1)
-		a.log.Warn("connection refused", "from", from, "reason", why)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return append(a.options(creds), certs.Authorise(allowed, func(who certs.Identity, method string) {
-		a.CallsRefused.Add(1)
-		a.log.Warn("call refused", "who", who.String(), "method", method)
-	})...), nil
+	return append([]grpc.ServerOption{grpc.Creds(limitedCreds{creds, a}), grpc.ChainStreamInterceptor(a.stream)},
+		authorise...), nil
 }
 
 // Limits bound what peers can ask of a coordinator, so that a faulty peer does not stop the others. Normal agents and
@@ -100,14 +104,6 @@ func (l Limits) withDefaults() Limits {
 	l.ControlRate, l.ControlBurst = cmp.Or(l.ControlRate, 20), cmp.Or(l.ControlBurst, 200)
 	l.PushRate, l.PushBurst = cmp.Or(l.PushRate, 200), cmp.Or(l.PushBurst, 20_000)
 	return l
-}
-
-// options returns the server options that apply the limits to connections with these credentials.
-func (a *Admission) options(creds credentials.TransportCredentials) []grpc.ServerOption {
-	return []grpc.ServerOption{
-		grpc.Creds(limitedCreds{creds, a}),
-		grpc.ChainStreamInterceptor(a.stream),
-	}
 }
 
 // refuse counts and logs a refusal and returns it as an error.
@@ -195,9 +191,37 @@ func (d limitedCreds) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthI
 	conn, info, err := d.TransportCredentials.ServerHandshake(raw)
 	if err != nil {
 		leave()
+		a.ConnectionsRefused.Add(1)
+		a.log.Warn("connection refused", "from", raw.RemoteAddr(), "reason", err)
 		return nil, nil, err
 	}
-	return &countedConn{Conn: conn, leave: leave}, info, nil
+	c := &countedConn{Conn: conn, leave: leave, Reader: conn}
+	if tls, is := info.(credentials.TLSInfo); is && len(tls.State.PeerCertificates) == 0 {
+		err = a.limitStranger(c)
+	}
+	return c, info, err
+}
+
+// What peers without a certificate may take: connections at a time, and for each of them its time and what is read of
+// it, in bytes. To join takes a second and 2 KiB.
+const (
+	mostStrangers = 64
+	strangerTime  = 20 * time.Second
+	strangerBytes = 64 << 10
+)
+
+// limitStranger limits the connection of a peer without a certificate, or returns an error.
+func (a *Admission) limitStranger(c *countedConn) error {
+	end := time.AfterFunc(strangerTime, func() { _ = c.Conn.Close() })
+	leave := c.leave
+	c.leave = sync.OnceFunc(func() { end.Stop(); a.strangers.Add(-1); leave() })
+	c.Reader = io.LimitReader(c.Conn, strangerBytes)
+	if a.strangers.Add(1) <= mostStrangers {
+		return nil
+	}
+	c.leave()
+	a.Limited.Add(1)
+	return fmt.Errorf("%d programs join at this moment, the most it accepts: try again later", mostStrangers)
 }
 
 // Clone returns a copy that counts with the same limits.
@@ -208,8 +232,12 @@ func (d limitedCreds) Clone() credentials.TransportCredentials {
 // countedConn is an accepted connection.
 type countedConn struct {
 	net.Conn
+	io.Reader
 	leave func()
 }
+
+// Read reads what the peer may send.
+func (g *countedConn) Read(b []byte) (int, error) { return g.Reader.Read(b) }
 
 // Close closes the connection and stops counting it.
 func (g *countedConn) Close() error {
@@ -251,3 +279,32 @@ func (r room) connections() (most int, by string) {
 
 // machineRoom reads the room of this machine: its limit of open files, and its memory.
 func machineRoom() room { return room{files: openFiles(), memory: kernel.Memory()} }
+
+// Enrolment lets programs join a coordinator that has its own authority: it issues certificates to those that were
+// invited, and renews them. Its methods may be called concurrently.
+type Enrolment struct {
+	spatev1.UnimplementedEnrolmentServiceServer
+	// Authority signs certificates, which are valid for Validity.
+	Authority *certs.Authority
+	Validity  time.Duration
+	// Log receives who joined, and who was refused.
+	Log *slog.Logger
+}
+
+// joins limits how many programs may try to join at once, in all, and in a second.
+var joins = rate.NewLimiter(50, 1000)
+
+// Enrol issues or renews a certificate.
+func (e *Enrolment) Enrol(ctx context.Context, q *spatev1.EnrolRequest) (*spatev1.EnrolResponse, error) {
+	who, certified := certs.PeerOf(ctx)
+	if !certified && !joins.Allow() {
+		return nil, status.Error(codes.ResourceExhausted, "too many programs join at once: try again in a few seconds")
+	}
+	who, cert, err := e.Authority.Enrol(who, q.GetToken(), q.GetName(), q.GetSigningRequest(), time.Now(), e.Validity)
+	if err != nil {
+		e.Log.Warn("certificate refused", "who", who.String(), "address", AddressOf(ctx), "reason", err)
+		return nil, err
+	}
+	e.Log.Info("certificate issued", "who", who.String(), "address", AddressOf(ctx))
+	return &spatev1.EnrolResponse{Certificate: cert, Authority: e.Authority.Certificate()}, nil
+}

@@ -42,7 +42,7 @@ func (runs) FollowRun(_ *spatev1.FollowRunRequest, stream spatev1.RunService_Fol
 func serve(t *testing.T, limits Limits) (a *Admission, address string) {
 	t.Helper()
 	a = NewAdmission(limits, slog.New(slog.DiscardHandler))
-	options, err := a.Options(certs.Files{})
+	options, err := a.Options(certs.Files{}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func TestRolesOpenTheirServicesOnly(t *testing.T) {
 		}
 		own[role] = files
 	}
-	options, err := NewAdmission(Limits{}, slog.New(slog.DiscardHandler)).Options(own[certs.Coordinator])
+	options, err := NewAdmission(Limits{}, slog.New(slog.DiscardHandler)).Options(own[certs.Coordinator], false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,13 +24,6 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// Finder finds coordinators.
-type Finder interface {
-	// Coordinators returns the gRPC addresses of the known coordinators. It blocks until there is one, and fails when
-	// ctx ends first.
-	Coordinators(ctx context.Context) ([]string, error)
-}
-
 // Member is one process of the cluster.
 type Member struct {
 	// Name is the node's name, random suffix included.
@@ -104,7 +97,7 @@ func (c *Cluster) memberlistConfig() (*memberlist.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	adv, err := c.cfg.advertise(net.InterfaceAddrs)
+	adv, err := c.cfg.Advertised()
 	if err != nil {
 		return nil, err
 	}

@@ -65,20 +65,27 @@ func ReadFile(path string, most int64) ([]byte, error) {
 
 // Replace writes a file completely or not at all, readable for all. It blocks until the contents are on the disk. An
 // error leaves what was at path.
-func Replace(path string, text []byte) error {
-	return ReplaceBy(path, func(w io.Writer) error {
+func Replace(path string, text []byte) error { return replace(path, 0o644, text) }
+
+// ReplaceSecret is Replace, but only the owner can read the file.
+func ReplaceSecret(path string, text []byte) error { return replace(path, 0o600, text) }
+
+func replace(path string, mode fs.FileMode, text []byte) error {
+	return replaceBy(path, mode, func(w io.Writer) error {
 		_, err := w.Write(text)
 		return err
 	})
 }
 
 // ReplaceBy is Replace with what a function writes. It returns the function's error.
-func ReplaceBy(path string, write func(io.Writer) error) error {
+func ReplaceBy(path string, write func(io.Writer) error) error { return replaceBy(path, 0o644, write) }
+
+func replaceBy(path string, mode fs.FileMode, write func(io.Writer) error) error {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return err
 	}
-	err = fill(file, write)
+	err = fill(file, mode, write)
 	if err = errors.Join(err, file.Close()); err == nil {
 		err = os.Rename(file.Name(), path)
 	}
@@ -89,12 +96,12 @@ func ReplaceBy(path string, write func(io.Writer) error) error {
 }
 
 // fill writes a file and brings it to the disk.
-func fill(file *os.File, write func(io.Writer) error) error {
+func fill(file *os.File, mode fs.FileMode, write func(io.Writer) error) error {
 	w := bufio.NewWriterSize(file, 1<<16)
 	if err := write(w); err != nil {
 		return err
 	}
-	return errors.Join(w.Flush(), file.Chmod(0o644), file.Sync())
+	return errors.Join(w.Flush(), file.Chmod(mode), file.Sync())
 }
 
 // goTypes is where errors of YAML name a type of this program.

@@ -9,7 +9,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"net/http"
 	"time"
@@ -52,7 +51,6 @@ func SelfSigned(now time.Time, hosts ...string) (*tls.Config, []byte, error) {
 		return nil, nil, fmt.Errorf("simulator: cannot make a key: %w", err)
 	}
 	template := &x509.Certificate{
-		SerialNumber:          big.NewInt(now.UnixNano()),
 		Subject:               pkix.Name{CommonName: "spate simulator"},
 		NotBefore:             now.Add(-time.Hour),
 		NotAfter:              now.AddDate(1, 0, 0),

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -47,13 +48,14 @@ type flags struct {
 	Capacity     string            `rare:"yes" flag:"capacity" help:"<file> written by spate calibrate, or none (default: the one that calibrate keeps, if it is of this machine)"`
 	MaxStreams   uint32            `rare:"yes" flag:"max-streams" help:"largest number of requests in flight (default: what the descriptor limit allows)"`
 	MaxRate      float64           `rare:"yes" flag:"max-rate" help:"largest number of requests per second that this agent starts: it rejects its part of an open loop if that is more, and ends a closed loop or replay that exceeds it (0: not limited)"`
+	StateDir     string            `rare:"yes" flag:"state-dir" help:"<directory> that keeps the certificates of agents that joined by an invitation (default: spate in the user's configuration folder)"`
 	DatasetDir   string            `rare:"yes" flag:"dataset-dir" help:"<directory> of datasets, by hash; missing ones come from the coordinator"`
 	LeaveTimeout time.Duration     `rare:"yes" flag:"leave-timeout" default:"5m" help:"how long the agent may take to hand over its part of a stage after SIGTERM (0: it ends at once)"`
 	UntilAlone   time.Duration     `rare:"yes" flag:"until-alone" help:"end after this long without a coordinator and without requests, or when standard input has a line (0: never)"`
 	Plaintext    bool              `flag:"insecure-plaintext" help:"connect to a coordinator beyond loopback without encryption: only on a network you trust"`
 	KeepDatasets command.Keep      `rare:"yes" with:"KEPT=datasets|WHAT=datasets|AGE=2160h|SPACE=32GiB"`
 	Exactness    command.Exactness `rare:"yes"`
-	Gossip       command.Gossip    `with:"LISTEN=127.0.0.1:0"`
+	Gossip       command.Gossip    `with:"LISTEN=127.0.0.1:0|JOIN=an invitation, <spate://...>, as the coordinator prints it; or gossip addresses of any members"`
 	TLS          command.TLS
 	Status       command.Status
 
@@ -76,17 +78,21 @@ func New(program, version string) *cobra.Command {
 // run serves until ctx ends.
 func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) error {
 	command.Prefer(f.set, "join", "coordinator")
-	if err := errors.Join(f.check(), f.TLS.Check(logger), f.Status.Check()); err != nil {
+	if err := errors.Join(f.check(), f.Status.Check()); err != nil {
 		return command.BadInput(err)
 	}
+	machine, _ := os.Hostname() // empty: it has none
+	name := cmp.Or(f.Name, defaultName(machine))
+	lock, err := f.join(ctx, name, logger)
+	if err = errors.Join(err, f.TLS.Check(logger)); err != nil {
+		return command.BadInput(err)
+	}
+	defer func() { _ = lock.Release() }()
 	creds, err := f.TLS.Dial(certs.Agent)
 	if err != nil {
 		return command.BadInput(err)
 	}
-	if f.Name == "" {
-		host, _ := os.Hostname() // empty: it has none
-		f.Name = defaultName(host)
-	}
+	f.Name = cmp.Or(f.Name, name)
 	exact, err := f.exact(version, logger)
 	if err != nil {
 		return command.BadInput(err)
@@ -137,6 +143,33 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 		return err
 	}
 	return nil
+}
+
+// join makes the agent a member of the cluster of the invitation in --join, if there is one, and keeps its certificate
+// renewed until ctx ends. The first agent of a machine has the name in the certificate, so that it keeps it, while it
+// has the lock.
+func (f *flags) join(ctx context.Context, name string, logger *slog.Logger) (lock *files.Lock, err error) {
+	if !slices.ContainsFunc(f.Gossip.Join, certs.IsInvitation) {
+		return nil, nil
+	}
+	if len(f.Gossip.Join) > 1 || f.TLS.Given() || f.Gossip.Key != "" {
+		return nil, errors.New("--join: an invitation stands alone: no other member, --tls-cert or --gossip-key goes with it")
+	}
+	m, err := command.NewMember(f.Gossip.Join[0], certs.Agent, f.StateDir, "agent"+f.Name)
+	if err != nil {
+		return nil, fmt.Errorf("--join: %w", err)
+	}
+	name, err = m.JoinOnce(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("--join: %w", err)
+	}
+	logger.Info("joined", "coordinator", m.Address, "certificate", name, "kept_in", m.Dir)
+	f.TLS.Files, f.Coordinators, f.Gossip.Join = m.Files, []string{m.Address}, nil
+	go m.KeepRenewed(ctx, logger)
+	if lock, err = files.LockDir(m.Dir); err == nil {
+		f.Name = cmp.Or(f.Name, name)
+	}
+	return lock, nil
 }
 
 // awaitAlone blocks until ctx ends, a line comes in, or the agent has had no coordinator and no requests for a time.
@@ -252,7 +285,8 @@ func (f *flags) finder(
 		return listen(f.Coordinators[0])
 	}
 	if len(f.Coordinators) > 0 {
-		return command.InTurn(membership.Static(f.Coordinators), f.checkPlain), nil, func() {}, nil
+		static := func(context.Context) ([]string, error) { return f.Coordinators, nil }
+		return command.InTurn(static, f.checkPlain), nil, func() {}, nil
 	}
 	config, err := f.Gossip.Config(f.Name, membership.Meta{Role: membership.RoleAgent, Region: f.Region},
 		f.Plaintext, logger)
@@ -264,7 +298,7 @@ func (f *flags) finder(
 		return nil, nil, nil, err
 	}
 	logger.Info("gossip is ready", "address", cluster.Address())
-	return command.InTurn(cluster, f.checkPlain), nil, func() { _ = cluster.Close() }, nil
+	return command.InTurn(cluster.Coordinators, f.checkPlain), nil, func() { _ = cluster.Close() }, nil
 }
 
 // unusable is what the host's part of a default name may not have or may not begin with.

@@ -1,6 +1,7 @@
 package agentcmd
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"os"
@@ -11,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/agent"
-	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/plans/naming"
 )
@@ -19,9 +19,10 @@ import (
 // TestFoundCoordinatorsAreChecked: whatever address gossip names, the agent dials no address beyond loopback in
 // plaintext without permission.
 func TestFoundCoordinatorsAreChecked(t *testing.T) {
-	known := membership.Static{"127.0.0.1:1", "10.0.0.1:1", "[::1]:1"}
-	careful := command.InTurn(known, (&flags{}).checkPlain)
-	trusting := command.InTurn(known, (&flags{Plaintext: true}).checkPlain)
+	known := []string{"127.0.0.1:1", "10.0.0.1:1", "[::1]:1"}
+	found := func(context.Context) ([]string, error) { return known, nil }
+	careful := command.InTurn(found, (&flags{}).checkPlain)
+	trusting := command.InTurn(found, (&flags{Plaintext: true}).checkPlain)
 	for i, want := range []bool{true, false, true, true} {
 		address, err := careful(t.Context())
 		if (err == nil) != want || address != known[i%3] {

@@ -38,7 +38,7 @@ func (t *TLS) Check(logger *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("--tls-cert: %w", err)
 	}
-	if left := time.Until(until); left < soon {
+	if left := time.Until(until); left < soon && !t.Joined() {
 		logger.Warn("certificate expires soon: make a new one with spate certs", "file", t.Cert,
 			"ends", until.Format(time.DateTime))
 	}
@@ -67,10 +67,12 @@ func (t *TLS) CheckPlain(address string, allowed bool) error {
 
 // InTurn returns the next of the known coordinators at each call, so that one that does not answer is skipped. Gossip
 // may name any address, so addresses are checked like typed ones.
-func InTurn(finder membership.Finder, check func(address string) error) func(context.Context) (string, error) {
+func InTurn(
+	find func(context.Context) ([]string, error), check func(address string) error,
+) func(context.Context) (string, error) {
 	attempt := 0
 	return func(ctx context.Context) (string, error) {
-		addresses, err := finder.Coordinators(ctx)
+		addresses, err := find(ctx)
 		if err != nil {
 			return "", err
 		}
@@ -80,11 +82,12 @@ func InTurn(finder membership.Finder, check func(address string) error) func(con
 	}
 }
 
-// Gossip holds the flags for a daemon's part in gossip. In its tags, LISTEN is the default of --gossip-listen.
+// Gossip holds the flags for a daemon's part in gossip. In its tags, LISTEN is the default of --gossip-listen, and JOIN
+// the help of --join.
 type Gossip struct {
 	Listen    string   `flag:"gossip-listen" default:"LISTEN" help:"<IP:PORT> that gossip listens on, TCP and UDP; port 0 takes a free one"`
 	Advertise string   `rare:"yes" flag:"gossip-advertise" help:"<IP[:PORT]> at which others reach this machine (default: the listen address, or its first private one)"`
-	Join      []string `flag:"join" help:"gossip <addresses> of any members to join"`
+	Join      []string `flag:"join" help:"JOIN"`
 	Label     string   `rare:"yes" flag:"cluster" default:"spate" help:"name of the cluster; members of another one are refused"`
 	Key       string   `flag:"gossip-key" help:"keys that encrypt gossip, 16, 24 or 32 bytes in base64, one a line: env:NAME or file:PATH; the first encrypts, all decrypt"`
 	WAN       bool     `rare:"yes" flag:"wan" help:"use gossip timeouts for networks between regions"`

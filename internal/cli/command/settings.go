@@ -130,8 +130,8 @@ func filePath(cmd *cobra.Command) (path string, named bool) {
 		return path, true
 	}
 	candidates := []string{"spate.yaml"}
-	if dir, err := os.UserConfigDir(); err == nil {
-		candidates = append(candidates, filepath.Join(dir, "spate", "config.yaml"))
+	if user, err := UserFile(); err == nil {
+		candidates = append(candidates, user)
 	}
 	for _, path := range candidates {
 		if _, err := os.Stat(path); err == nil {
@@ -139,6 +139,12 @@ func filePath(cmd *cobra.Command) (path string, named bool) {
 		}
 	}
 	return "", false
+}
+
+// UserFile returns the path of the user's own configuration file.
+func UserFile() (string, error) {
+	dir, err := os.UserConfigDir()
+	return filepath.Join(dir, "spate", "config.yaml"), err
 }
 
 // checkKeys refuses keys that are not a flag of any command of the program.

@@ -3,12 +3,14 @@
 package coordinatorcmd
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 
 	"github.com/spate-load/spate/agent/host"
 	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/compare/history"
 	"github.com/spate-load/spate/coordinator"
 	"github.com/spate-load/spate/coordinator/access"
@@ -31,6 +34,8 @@ import (
 type flags struct {
 	Name         string        `rare:"yes" flag:"name" help:"name of this coordinator in gossip and logs"`
 	Listen       string        `flag:"listen" default:"127.0.0.1:7700" help:"<IP:PORT> of the control, metrics and run services"`
+	Advertise    string        `rare:"yes" flag:"advertise" help:"<host:port> at which others reach --listen, for invitations (default: the listen address, or this machine's first private one)"`
+	JoinedFor    time.Duration `rare:"yes" flag:"joined-validity" default:"720h" help:"how long certificates of those who join by an invitation are valid; they are renewed before"`
 	DataDir      string        `flag:"data-dir" default:"runs" help:"<directory> that the ledgers of runs are kept in"`
 	DatasetDir   string        `rare:"yes" flag:"dataset-dir" help:"<directory> of datasets, by hash, for agents to fetch (default: datasets in --data-dir)"`
 	Lease        time.Duration `flag:"lease" default:"30s" help:"how long agents continue without this coordinator before they drain and end, at least 5s"`
@@ -46,7 +51,7 @@ type flags struct {
 	TLS          command.TLS
 	Status       command.Status
 	Web          WebFlags       `with:"ADDRESS=web-listen|BARE=|SERVES=<IP:PORT> that shows runs to browsers and serves them to programs (REST); empty: none"`
-	Gossip       command.Gossip `with:"LISTEN=127.0.0.1:7946"`
+	Gossip       command.Gossip `with:"LISTEN=127.0.0.1:7946|JOIN=gossip <addresses> of any members to join"`
 	Sinks        Sinks
 }
 
@@ -65,12 +70,18 @@ func New(program, version string) *cobra.Command {
 // over.
 const leastLease = 5 * time.Second
 
+// leastJoined leaves time to renew a certificate.
+const leastJoined = 10 * time.Second
+
 // run serves until ctx ends.
 func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) error {
 	spareProcessor()
 	host.CollectLess(100)
-	if err := errors.Join(f.check(), f.TLS.Check(logger), f.Status.Check(),
-		f.Web.Check(f.TLS.Files, f.Plaintext)); err != nil {
+	if err := errors.Join(f.check(), f.Status.Check()); err != nil {
+		return command.BadInput(err)
+	}
+	enrolment, err := f.enrolment(logger)
+	if err = errors.Join(err, f.TLS.Check(logger), f.Web.Check(f.TLS.Files, f.Plaintext)); err != nil {
 		return command.BadInput(err)
 	}
 	openSink, err := f.Sinks.Opener(ctx, logger)
@@ -86,7 +97,8 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	}
 	c, err := coordinator.New(coordinator.Config{
 		Name: f.Name, Version: version, Listen: f.Listen, TLS: f.TLS.Files, InsecurePlaintext: f.Plaintext,
-		DataDir: f.DataDir, Gossip: gossip, Logger: logger,
+		Enrolment: enrolment,
+		DataDir:   f.DataDir, Gossip: gossip, Logger: logger,
 		OpenSink: openSink, DatasetDir: f.DatasetDir, Lease: f.Lease, MaxWaiting: f.MaxWaiting, MaxRuns: f.MaxRuns,
 		LeaveOn:  command.ErrTerminated,
 		Access:   f.Web.Access,
@@ -117,6 +129,7 @@ func (f *flags) check() error {
 		reason.If(f.Lease < leastLease, "--lease %v: want at least %v: agents send a heartbeat each second, and a few "+
 			"may be late", f.Lease, leastLease),
 		reason.If(f.Handover < leastLease, "--reassign-lease %v: want at least %v, as --lease", f.Handover, leastLease),
+		reason.If(f.JoinedFor < leastJoined, "--joined-validity %v: want at least %v", f.JoinedFor, leastJoined),
 		reason.If(f.NoGossip && len(f.Gossip.Join) > 0, "--join and --no-gossip exclude one another"),
 		files.CheckDirectory("--data-dir", f.DataDir),
 		files.CheckDirectory("--dataset-dir", f.DatasetDir),
@@ -188,4 +201,34 @@ func metrics(stats func() coordinator.Stats) command.Collector {
 		counter("spate_coordinator_calls_refused_total",
 			"Calls that the caller's role does not allow.", float64(s.CallsRefused), nil)
 	}
+}
+
+// enrolment opens the coordinator's own authority, if the coordinator is reached from other machines and was given no
+// certificates, sets the flags for certificates and gossip keys, and prints invitations. Nil: there is none.
+func (f *flags) enrolment(logger *slog.Logger) (*access.Enrolment, error) {
+	if f.TLS.Given() || f.Plaintext || command.Loopback(f.Listen) && f.Advertise == "" {
+		return nil, nil
+	}
+	address := f.Advertise
+	if err := command.CheckAddress(cmp.Or(address, f.Listen)); err != nil {
+		return nil, fmt.Errorf("--listen or --advertise %w", err)
+	}
+	if address == "" {
+		at, err := membership.Config{Bind: f.Listen}.Advertised()
+		if err != nil || at.Port() == 0 {
+			return nil, fmt.Errorf("--listen %s: give an address and a port, or --advertise, that others can reach: %w", f.Listen,
+				cmp.Or(err, errors.New("port 0 is any")))
+		}
+		address = at.String()
+	}
+	dir := filepath.Join(f.DataDir, "certs")
+	a, err := certs.OpenOwn(dir, address, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	f.TLS.Files = a.Own()
+	agents, err := a.Invite(certs.Agent, "", certs.InvitationValidity, time.Now())
+	fmt.Printf("Agents join, for 24 hours, by: spate agent --join '%s'\nLater: spate certs invite agent --dir %s; people: "+
+		"spate certs client NAME --dir %[2]s\n", agents, dir)
+	return &access.Enrolment{Authority: a, Validity: f.JoinedFor, Log: logger}, err
 }

@@ -3,7 +3,6 @@ package coordinatorcmd
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -22,13 +21,10 @@ import (
 	"github.com/spate-load/spate/aggregate/sink/delivery"
 	"github.com/spate-load/spate/aggregate/sink/influx"
 	"github.com/spate-load/spate/aggregate/sink/otlp"
+	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/files"
 	"github.com/spate-load/spate/plans/secret"
 )
-
-// maxAuthorities is the largest size of a file of authorities, in bytes.
-const maxAuthorities = 16 << 20
 
 // parametersOf has the parameters of each kind of database beside token, ca and insecure.
 var parametersOf = map[string][]string{influx.Kind: {"bucket", "org"}, otlp.Kind: {"header"}}
@@ -151,13 +147,9 @@ func (s *server) verification(logger *slog.Logger) (*tls.Config, error) {
 	if path == "" {
 		return nil, nil
 	}
-	pem, err := files.ReadFile(path, maxAuthorities)
+	pool, err := certs.Pool(path)
 	if err != nil {
 		return nil, fmt.Errorf("ca: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("ca %s: the file has no certificate in PEM form", path)
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil
 }

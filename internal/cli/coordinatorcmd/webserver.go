@@ -93,7 +93,8 @@ func (f *WebFlags) Start(
 	}
 	s := &Pages{URL: scheme + "://" + l.Addr().String(), logger: logger, server: web.New(web.Config{
 		Runs: c.RunService(), Dir: c.RunDir, Logger: logger, Local: f.Local,
-		Rights: web.Rights{Token: token, Loopback: loopback(l.Addr()), Hosts: f.Hosts, Access: f.Access},
+		Rights: web.Rights{
+			Token: token, Loopback: command.Loopback(l.Addr().String()), Hosts: f.Hosts, Access: f.Access},
 	})}
 	s.serving.Go(func() {
 		if err := s.server.Serve(l, secure); err != nil {
@@ -102,12 +103,6 @@ func (f *WebFlags) Start(
 	})
 	logger.Info("runs are served over HTTP", "url", s.URL)
 	return s, nil
-}
-
-// loopback reports whether only this machine reaches an address.
-func loopback(a net.Addr) bool {
-	tcp, ok := a.(*net.TCPAddr)
-	return ok && tcp.IP.IsLoopback()
 }
 
 // Close ends the web server and waits for its end. A nil server has ended.
