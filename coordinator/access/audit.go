@@ -15,14 +15,8 @@ import (
 	"github.com/spate-load/spate/certs"
 )
 
-// auditFile is the newest file in the data directory. Older ones have a number behind the name, the oldest the largest.
+// auditFile is the file in the data directory.
 const auditFile = "audit.jsonl"
-
-// Bounds of the files, in bytes, and in number. Together they hold some 400,000 entries.
-const (
-	maxAuditBytes = 10 << 20
-	maxAuditFiles = 10
-)
 
 // Action is what was done, in a word.
 type Action string
@@ -126,16 +120,15 @@ func (c Caller) Host() string {
 
 // AuditLog is an audit log. Its methods may be called concurrently. A zero AuditLog keeps nothing.
 type AuditLog struct {
-	mu       sync.Mutex
-	dir      string
-	maxBytes int64
+	mu   sync.Mutex
+	path string
 }
 
-// Open makes a log that keeps its files in a directory. It opens nothing yet.
+// Open makes a log that keeps its file in a directory. It opens nothing yet.
 func (l *AuditLog) Open(dir string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.dir, l.maxBytes = dir, maxAuditBytes
+	l.path = filepath.Join(dir, auditFile)
 }
 
 // Add writes an entry, and blocks until it is durable.
@@ -150,32 +143,21 @@ func (l *AuditLog) Add(e AuditEntry) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.dir == "" {
+	if l.path == "" {
 		return nil
 	}
-	if err := l.write(append(line, '\n')); err != nil {
-		return fmt.Errorf("audit log: %w", err)
-	}
-	return nil
-}
-
-// write appends a line to the newest file, after making room for it. l.mu is held.
-func (l *AuditLog) write(line []byte) error {
-	path := l.path(0)
-	if info, err := os.Stat(path); err == nil && info.Size()+int64(len(line)) > l.maxBytes {
-		if err := l.rotate(); err != nil {
-			return err
-		}
-	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(l.path, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return err
+		return fmt.Errorf("audit log: %w", err)
 	}
 	if torn(f) {
 		line = append([]byte("\n"), line...)
 	}
-	_, err = f.Write(line)
-	return errors.Join(err, f.Sync(), f.Close())
+	_, err = f.Write(append(line, '\n'))
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("audit log: %w", err)
+	}
+	return nil
 }
 
 // torn reports whether the last line of a file has no end, because the disk was full or the machine stopped. An entry
@@ -186,22 +168,4 @@ func torn(f *os.File) bool {
 		_, _ = f.ReadAt(last, info.Size()-1) // unreadable: an entry may still be appended
 	}
 	return last[0] != '\n'
-}
-
-// path returns the path of a file: 0 is the newest.
-func (l *AuditLog) path(number int) string {
-	if number == 0 {
-		return filepath.Join(l.dir, auditFile)
-	}
-	return filepath.Join(l.dir, fmt.Sprintf("%s.%d", auditFile, number))
-}
-
-// rotate gives each file the next number. The oldest file is overwritten.
-func (l *AuditLog) rotate() error {
-	for number := maxAuditFiles - 2; number >= 0; number-- {
-		if err := os.Rename(l.path(number), l.path(number+1)); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
 }

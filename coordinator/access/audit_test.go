@@ -2,7 +2,6 @@ package access
 
 import (
 	"context"
-	"encoding/json"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,25 +11,6 @@ import (
 
 	"google.golang.org/grpc/peer"
 )
-
-// lines returns the entries of all files of a log, the oldest first.
-func lines(t *testing.T, l *AuditLog) (out []AuditEntry) {
-	t.Helper()
-	for number := maxAuditFiles + 1; number >= 0; number-- {
-		text, err := os.ReadFile(l.path(number))
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(string(text)) {
-			var e AuditEntry
-			if err := json.Unmarshal([]byte(line), &e); err != nil {
-				t.Fatalf("%s: %v", line, err)
-			}
-			out = append(out, e)
-		}
-	}
-	return out
-}
 
 // Entries stay over restarts, in their order, one on each line whatever they contain.
 func TestEntriesStay(t *testing.T) {
@@ -55,7 +35,7 @@ func TestEntriesStay(t *testing.T) {
 func TestTornLine(t *testing.T) {
 	var l AuditLog
 	l.Open(t.TempDir())
-	if err := os.WriteFile(l.path(0), []byte(`{"time":"2026-03-29T09:1`), 0o600); err != nil {
+	if err := os.WriteFile(l.path, []byte(`{"time":"2026-03-29T09:1`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, run := range []string{"a", "b"} {
@@ -63,41 +43,10 @@ func TestTornLine(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	text, err := os.ReadFile(l.path(0))
+	text, err := os.ReadFile(l.path)
 	if got := strings.Split(string(text), "\n"); err != nil || len(got) != 4 ||
 		!strings.Contains(got[1], `"run":"a"`) || !strings.Contains(got[2], `"run":"b"`) {
 		t.Errorf("%q, %v: want a and b on lines of their own", got, err)
-	}
-}
-
-// However much is written, the files stay within their bounds, and what is kept is the newest without a gap.
-func TestFilesAreBounded(t *testing.T) {
-	var l AuditLog
-	l.Open(t.TempDir())
-	l.maxBytes = 1000
-	const all = 500
-	for n := range all {
-		if err := l.Add(AuditEntry{Time: time.Unix(int64(n), 0), Action: Stop, Run: "r"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	files, err := filepath.Glob(filepath.Join(l.dir, "*"))
-	if err != nil || len(files) != maxAuditFiles {
-		t.Errorf("%v %v, want %d files", err, files, maxAuditFiles)
-	}
-	for _, path := range files {
-		if info, err := os.Stat(path); err != nil || info.Size() > l.maxBytes {
-			t.Errorf("%s: %v %v", path, err, info.Size())
-		}
-	}
-	kept := lines(t, &l)
-	for i, e := range kept {
-		if want := int64(all - len(kept) + i); e.Time.Unix() != want {
-			t.Fatalf("entry %d is of second %d, want %d", i, e.Time.Unix(), want)
-		}
-	}
-	if len(kept) < 100 {
-		t.Errorf("only %d entries are kept", len(kept))
 	}
 }
 
