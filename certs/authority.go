@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/hkdf"
@@ -10,6 +11,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +19,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,7 +29,7 @@ import (
 	"github.com/spate-load/spate/internal/files"
 )
 
-// Authority signs the certificates of a cluster. Its methods may be called concurrently.
+// Authority signs the certificates of a cluster, and takes them back. Its methods may be called concurrently.
 type Authority struct {
 	dir     string
 	pair    *tls.Certificate
@@ -144,7 +147,7 @@ func (a *Authority) Enrol(
 	a.joining.Lock()
 	defer a.joining.Unlock()
 	if token != "" || who.Role == Stranger {
-		if who, err = a.admit(token, name, key, now); err != nil {
+		if who, now, err = a.admit(token, name, key, now); err != nil {
 			return who, nil, err
 		}
 	}
@@ -157,25 +160,104 @@ func refused(format string, args ...any) error {
 	return status.Errorf(codes.PermissionDenied, format, args...)
 }
 
-// admit returns whom a token lets take part. a.joining is held.
-func (a *Authority) admit(token, name string, key *ecdsa.PublicKey, now time.Time) (Identity, error) {
-	id, err := a.read(token, now)
+// admit returns whom a token lets take part, and from when on. a.joining is held.
+func (a *Authority) admit(token, name string, key *ecdsa.PublicKey, now time.Time) (Identity, time.Time, error) {
+	id, made, err := a.read(token, now)
 	if err != nil {
-		return id, err
+		return id, now, err
 	}
 	bound := id.Name != ""
 	if !bound {
 		id.Name = name
 	}
 	if err := checkName(id.Name); err != nil {
-		return Identity{Role: id.Role}, refused("%v", err)
+		return Identity{Role: id.Role}, now, refused("%v", err)
+	}
+	revoked, err := readRevoked(a.Own().revoked())
+	for other, at := range revoked {
+		if strings.HasPrefix(other, string(id.Role)+"/") && !made.After(at) {
+			return id, now, refused("the invitation was made before %s was revoked, which ended all invitations of that role: "+
+				"ask for a new one (`spate certs invite %s`)", other, id.Role)
+		}
 	}
 	text, _ := os.ReadFile(a.record(id)) // none: the name is free
 	if old, err := x509.ParseCertificate(text); err == nil && !bound && now.Before(old.NotAfter) &&
-		!key.Equal(old.PublicKey) {
-		return id, refused("the name %s was taken by the %s of another machine at %s: give another --name, or ask for an "+
+		issuedAt(old).After(revoked[id.path()]) && !key.Equal(old.PublicKey) {
+		return id, now, refused("the name %s was taken by the %s of another machine at %s: give another --name, or ask for an "+
 			"invitation of this name (`spate certs invite %[2]s %[1]s`)", id.Name, id.Role,
 			issuedAt(old).UTC().Format(time.DateTime))
 	}
-	return id, nil
+	if earliest := revoked[id.path()].Add(time.Second); now.Before(earliest) {
+		now = earliest // a certificate has whole seconds, and must not count as older than the revocation
+	}
+	return id, now, err
+}
+
+// Revoke takes back the certificates of a name (ROLE/NAME, or NAME for an agent and a client of that name), and all
+// invitations of their roles. It returns whose they were.
+func (a *Authority) Revoke(name string, now time.Time) (whose []Identity, err error) {
+	all, err := readRevoked(a.Own().revoked())
+	if err != nil {
+		return nil, err
+	}
+	role, rest, _ := strings.Cut(name, "/")
+	for _, id := range []Identity{{Agent, name}, {Client, name}, {Role(role), rest}} {
+		if _, err := os.Stat(a.record(id)); err == nil && id.Role != Coordinator {
+			whose = append(whose, id)
+			all[id.path()] = now
+		}
+	}
+	if whose == nil {
+		return nil, fmt.Errorf("%q: no certificate of that name was issued: want NAME, agent/NAME or client/NAME, as in %s",
+			name, filepath.Dir(a.record(Identity{})))
+	}
+	text, err := json.MarshalIndent(all, "", "  ")
+	return whose, errors.Join(err, files.Replace(a.Own().revoked(), text))
+}
+
+// path is how the list of what was revoked names an identity.
+func (i Identity) path() string { return string(i.Role) + "/" + i.Name }
+
+// revoked is the list of what the authority has taken back, beside its certificate.
+func (f Files) revoked() string { return filepath.Join(filepath.Dir(f.Authority), "revoked.json") }
+
+// readRevoked reads whose certificates were taken back, and when.
+func readRevoked(path string) (map[string]time.Time, error) {
+	all := map[string]time.Time{}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return all, nil
+	}
+	if err = cmp.Or(err, json.Unmarshal(text, &all)); err != nil {
+		return nil, fmt.Errorf("the list of revoked certificates, %s: %w", path, err)
+	}
+	return all, nil
+}
+
+// Revocations are the certificates that an authority has taken back.
+type Revocations struct {
+	path   string
+	mu     sync.Mutex
+	looked time.Time
+	list   map[string]time.Time
+	err    error
+}
+
+// Revocations returns what the authority has taken back. Its file is read again each second.
+func (f Files) Revocations() *Revocations { return &Revocations{path: f.revoked()} }
+
+// check returns an error if a certificate was taken back. If that cannot be known, it is an error, too.
+func (r *Revocations) check(cert *x509.Certificate) error {
+	id, _ := identityOf(cert) // it was verified
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := time.Now(); now.Sub(r.looked) >= time.Second {
+		r.looked = now
+		r.list, r.err = readRevoked(r.path)
+	}
+	if at, is := r.list[id.path()]; is && !issuedAt(cert).After(at) {
+		return fmt.Errorf("the certificate of %s was revoked at %s: it can join again only by a new invitation "+
+			"(`spate certs invite %s`)", id, at.UTC().Format(time.DateTime), id.Role)
+	}
+	return r.err
 }

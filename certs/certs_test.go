@@ -75,7 +75,8 @@ func serve(t *testing.T, f Files) *server {
 	}
 	services := map[string][]Role{healthpb.Health_ServiceDesc.ServiceName: {Agent}}
 	refused := func(Identity, string) { s.refused.Add(1) }
-	g := grpc.NewServer(append(Authorise(services, refused), grpc.Creds(&watched{creds, s.strangers}))...)
+	options := append(Authorise(services, f.Revocations(), refused), grpc.Creds(&watched{creds, s.strangers}))
+	g := grpc.NewServer(options...)
 	healthpb.RegisterHealthServer(g, health.NewServer())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

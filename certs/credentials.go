@@ -29,7 +29,7 @@ func (f Files) Server(strangers bool) (credentials.TransportCredentials, error) 
 }
 
 // Browsers returns the coordinator's side of connections whose peers need no certificate. A certificate that a peer
-// presents must be an agent's or a client's; PeerOf tells whose.
+// presents must be an agent's or a client's; Revocations.PeerOf tells whose.
 func (f Files) Browsers() (*tls.Config, error) { return f.serverConfig(true) }
 
 // serverConfig returns the settings of servers: certificates of peers must not be a coordinator's.
@@ -98,32 +98,55 @@ func (f Files) checked(want Role) (pool *x509.CertPool, err error) {
 
 // PeerOf returns the identity of the peer of a call. It returns false if the connection does not use certificates.
 func PeerOf(ctx context.Context) (Identity, bool) {
+	cert := peerCertificate(ctx)
+	if cert == nil {
+		return Identity{}, false
+	}
+	id, err := identityOf(cert)
+	return id, err == nil
+}
+
+// PeerOf returns the identity of the peer of a call, as the function does, unless its certificate was taken back.
+func (r *Revocations) PeerOf(ctx context.Context) (Identity, bool) {
+	id, ok := PeerOf(ctx)
+	return id, ok && (r == nil || r.check(peerCertificate(ctx)) == nil)
+}
+
+// peerCertificate returns the certificate of the peer of a call, nil if there is none.
+func peerCertificate(ctx context.Context) *x509.Certificate {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
-		return Identity{}, false
+		return nil
 	}
 	info, ok := p.AuthInfo.(credentials.TLSInfo)
 	if !ok || len(info.State.PeerCertificates) == 0 {
-		return Identity{}, false
+		return nil
 	}
-	id, err := identityOf(info.State.PeerCertificates[0])
-	return id, err == nil
+	return info.State.PeerCertificates[0]
 }
 
 // Stranger is the role of a peer without a certificate.
 const Stranger Role = ""
 
-// Authorise returns server options that let peers call only the services of their role. services maps each service's
-// full name to the roles that may call it; a service that is not listed may not be called. refused is called for each
-// rejected call.
-func Authorise(services map[string][]Role, refused func(who Identity, method string)) []grpc.ServerOption {
+// Authorise returns server options that let peers call only the services of their role, until their certificates are
+// revoked: streams end then at their next message. services maps each service's full name to the roles that may call
+// it; a service that is not listed may not be called. refused is called for each rejected call.
+func Authorise(
+	services map[string][]Role, revoked *Revocations, refused func(who Identity, method string),
+) []grpc.ServerOption {
 	check := func(ctx context.Context, method string) error {
 		id, ok := PeerOf(ctx)
-		if slices.Contains(services[path.Dir(method)[1:]], id.Role) {
+		var err error
+		if !slices.Contains(services[path.Dir(method)[1:]], id.Role) {
+			err = refusal(id, ok, method)
+		} else if ok {
+			err = revoked.check(peerCertificate(ctx))
+		}
+		if err == nil {
 			return nil
 		}
 		refused(id, method)
-		return status.Error(codes.PermissionDenied, refusal(id, ok, method).Error())
+		return status.Error(codes.PermissionDenied, err.Error())
 	}
 	return []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, q any, info *grpc.UnaryServerInfo,
@@ -135,12 +158,35 @@ func Authorise(services map[string][]Role, refused func(who Identity, method str
 		}),
 		grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
 			next grpc.StreamHandler) error {
-			if err := check(stream.Context(), info.FullMethod); err != nil {
+			again := func() error { return check(stream.Context(), info.FullMethod) }
+			if err := again(); err != nil {
 				return err
 			}
-			return next(srv, stream)
+			return next(srv, checkedStream{stream, again})
 		}),
 	}
+}
+
+// checkedStream is a stream whose peer is checked again at each message.
+type checkedStream struct {
+	grpc.ServerStream
+	check func() error
+}
+
+// RecvMsg receives a message, unless the peer is not allowed to send any more.
+func (s checkedStream) RecvMsg(m any) error {
+	if err := s.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	return s.check()
+}
+
+// SendMsg sends a message, unless the peer is not allowed to receive any more.
+func (s checkedStream) SendMsg(m any) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	return s.ServerStream.SendMsg(m)
 }
 
 // refusal returns why a call is rejected.

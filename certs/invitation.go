@@ -75,21 +75,22 @@ func (a *Authority) signed(text string) string {
 	return text + "." + base64.RawURLEncoding.EncodeToString(m.Sum(nil)[:16])
 }
 
-// read returns whom a token of the authority is for, without a name if it is for any. The error is the fault of who has
-// the token.
-func (a *Authority) read(token string, now time.Time) (id Identity, err error) {
+// read returns whom a token of the authority is for, without a name if it is for any, and when it was made. The error
+// is the fault of who has the token.
+func (a *Authority) read(token string, now time.Time) (id Identity, made time.Time, err error) {
 	text := token[:max(strings.LastIndexByte(token, '.'), 0)]
 	if !hmac.Equal([]byte(token), []byte(a.signed(text))) {
-		return id, refused("the invitation's token is cut, damaged or of another cluster: copy the whole line again")
+		return id, made, refused("the invitation's token is cut, damaged or of another cluster: copy the whole line again")
 	}
 	part := strings.SplitN(text, ".", 4)
-	to, err := strconv.ParseInt(part[2], 10, 64)
-	id = Identity{Role(part[0]), part[3]}
+	from, err1 := strconv.ParseInt(part[1], 10, 64)
+	to, err2 := strconv.ParseInt(part[2], 10, 64)
+	id, made = Identity{Role(part[0]), part[3]}, time.Unix(0, from)
 	if end := time.Unix(0, to); !now.Before(end) {
-		return id, refused("the invitation ended at %s: ask the coordinator's owner for a new one (`spate certs invite %s`)",
+		return id, made, refused("the invitation ended at %s: ask the coordinator's owner for a new one (`spate certs invite %s`)",
 			end.UTC().Format(time.DateTime+" MST"), id.Role)
 	}
-	return id, err
+	return id, made, errors.Join(err1, err2)
 }
 
 // Dial returns the calling side of the connection by which a program joins: it has no certificate yet, and the peer

@@ -195,8 +195,8 @@ func TestOnlyTheKeyOfARequestCounts(t *testing.T) {
 	}
 }
 
-// TestNamesBelongToMachines: a name that another machine has is refused, until its certificate ends, or the owner
-// invites this name. The machine itself may join again, and its answer may have been lost.
+// TestNamesBelongToMachines: a name that another machine has is refused, until its certificate ends or is revoked, or
+// the owner invites this name. The machine itself may join again, and its answer may have been lost.
 func TestNamesBelongToMachines(t *testing.T) {
 	a := own(t)
 	token := invited(t, a, Agent, "", now)
@@ -237,6 +237,57 @@ func TestManyJoinAtOnce(t *testing.T) {
 	joining.Wait()
 	if in != 1 {
 		t.Errorf("%d machines got the name", in)
+	}
+}
+
+// TestRevoked: a revoked certificate and all invitations before it end, in the same second, and new ones hold.
+func TestRevoked(t *testing.T) {
+	a := own(t)
+	token, people := invited(t, a, Agent, "", now), invited(t, a, Client, "", now)
+	f := machine(t)
+	if _, err := enrolled(t, a, f, token, "gpu", now); err != "" {
+		t.Fatal(err)
+	}
+	check := func() error {
+		t.Helper()
+		pair, err := f.pair()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.Own().Revocations().check(pair.Leaf)
+	}
+	if err := check(); err != nil {
+		t.Errorf("before: %v", err)
+	}
+	for _, name := range []string{"gpu2", "client/gpu", "worker/gpu", "coordinator/coordinator", "../ca", ""} {
+		if whose, err := a.Revoke(name, now); err == nil {
+			t.Errorf("%q: %v is revoked", name, whose)
+		}
+	}
+	at := now.Add(100 * time.Millisecond)
+	if whose, err := a.Revoke("gpu", at); err != nil || len(whose) != 1 || whose[0] != (Identity{Agent, "gpu"}) {
+		t.Fatalf("%v, %v", whose, err)
+	}
+	if err := check(); err == nil || !strings.Contains(err.Error(), "of agent gpu was revoked at 2026-11-29 12:00:00: it can "+
+		"join again only by a new invitation (`spate certs invite agent`)") {
+		t.Errorf("after: %v", err)
+	}
+	_, old := enrolled(t, a, f, token, "other", at)
+	refuses(t, "the old invitation", old, "before agent/gpu was revoked, which ended all invitations of that role")
+	_, theirs := enrolled(t, a, machine(t), people, "anna", at)
+	refuses(t, "of another role", theirs, "")
+	_, again := enrolled(t, a, machine(t), invited(t, a, Agent, "", at.Add(time.Millisecond)), "gpu", at.Add(2*time.Millisecond))
+	refuses(t, "the name on another machine", again, "")
+	_, again = enrolled(t, a, f, invited(t, a, Agent, "gpu", at.Add(time.Millisecond)), "gpu", at.Add(2*time.Millisecond))
+	refuses(t, "a new invitation", again, "")
+	if err := check(); err != nil {
+		t.Errorf("joined again in the same second: %v", err)
+	}
+	if err := os.WriteFile(a.Own().revoked(), []byte("garbled\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := check(); err == nil || !strings.Contains(err.Error(), "the list of revoked certificates") {
+		t.Errorf("a list that cannot be read lets in: %v", err)
 	}
 }
 
@@ -310,7 +361,7 @@ func FuzzToken(f *testing.F) {
 	f.Add(i.Token)
 	f.Add("agent.1.2..x")
 	f.Fuzz(func(t *testing.T, token string) {
-		id, err := a.read(token, now)
+		id, _, err := a.read(token, now)
 		if err == nil && (id != Identity{Agent, "gpu"} || token != i.Token) {
 			t.Errorf("%q lets %s in", token, id)
 		}

@@ -23,6 +23,8 @@ type Rights struct {
 	Token string
 	// Access has the tokens that belong to somebody. What their holders may change, the coordinator decides. Nil: none.
 	Access *access.File
+	// Revoked are certificates that give no right any more. Nil: none.
+	Revoked *certs.Revocations
 	// Loopback says that only this machine reaches the listener. Without tokens and without certificates, everybody on
 	// this machine may then change anything, as with the coordinator's other services.
 	Loopback bool
@@ -99,7 +101,7 @@ func (g Rights) forWriters(next http.Handler) http.Handler {
 // writer returns the context of a request that may change something, from which the coordinator learns whose it is.
 func (g Rights) writer(r *http.Request) (ctx context.Context, ok bool) {
 	ctx = withPeer(r)
-	if who, certified := certs.PeerOf(ctx); certified && who.Role == certs.Client {
+	if who, certified := g.Revoked.PeerOf(ctx); certified && who.Role == certs.Client {
 		return ctx, true
 	}
 	if !g.hasTokens() {

@@ -414,12 +414,14 @@ func TestCertificates(t *testing.T) {
 	if err := certs.Init(dir, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	secure, err := issue(certs.Coordinator, "c", "127.0.0.1").Browsers()
+	own := issue(certs.Coordinator, "c", "127.0.0.1")
+	secure, err := own.Browsers()
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &site{t: t, fake: newFake()}
-	s.server = New(Config{Runs: s.fake, Rights: Rights{Loopback: true}, Logger: slog.New(slog.DiscardHandler)})
+	s.server = New(Config{Runs: s.fake, Rights: Rights{Loopback: true, Revoked: own.Revocations()},
+		Logger: slog.New(slog.DiscardHandler)})
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -473,6 +475,22 @@ func TestCertificates(t *testing.T) {
 	}
 	if code, err := stop(&stranger); err == nil {
 		t.Errorf("a certificate of another authority: %d", code)
+	}
+	authority, err := certs.OpenAuthority(dir)
+	if err == nil {
+		_, err = authority.Revoke("anna", time.Now())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := http.StatusOK
+	for deadline := time.Now().Add(time.Minute); code == http.StatusOK && time.Now().Before(deadline); {
+		if code, err = stop(&client); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code != http.StatusUnauthorized {
+		t.Errorf("a revoked client: %d", code)
 	}
 	if err := s.server.Close(); err != nil {
 		t.Error(err)

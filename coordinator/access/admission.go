@@ -67,7 +67,7 @@ func (a *Admission) Options(files certs.Files, strangers bool) ([]grpc.ServerOpt
 		if creds, err = files.Server(strangers); err != nil {
 			return nil, err
 		}
-		authorise = certs.Authorise(allowed, func(who certs.Identity, method string) {
+		authorise = certs.Authorise(allowed, files.Revocations(), func(who certs.Identity, method string) {
 			a.CallsRefused.Add(1)
 			a.log.Warn("call refused", "who", who.String(), "method", method)
 		})
@@ -287,6 +287,10 @@ type Enrolment struct {
 	// Authority signs certificates, which are valid for Validity.
 	Authority *certs.Authority
 	Validity  time.Duration
+	// Gossip is where agents reach gossip, and GossipKeys returns its keys as text. Empty and nil: agents cannot reach
+	// it.
+	Gossip     string
+	GossipKeys func() (string, error)
 	// Log receives who joined, and who was refused.
 	Log *slog.Logger
 }
@@ -301,10 +305,15 @@ func (e *Enrolment) Enrol(ctx context.Context, q *spatev1.EnrolRequest) (*spatev
 		return nil, status.Error(codes.ResourceExhausted, "too many programs join at once: try again in a few seconds")
 	}
 	who, cert, err := e.Authority.Enrol(who, q.GetToken(), q.GetName(), q.GetSigningRequest(), time.Now(), e.Validity)
+	a := &spatev1.EnrolResponse{Certificate: cert, Authority: e.Authority.Certificate()}
+	if err == nil && who.Role == certs.Agent && e.Gossip != "" {
+		a.Gossip = e.Gossip
+		a.GossipKeys, err = e.GossipKeys()
+	}
 	if err != nil {
 		e.Log.Warn("certificate refused", "who", who.String(), "address", AddressOf(ctx), "reason", err)
 		return nil, err
 	}
 	e.Log.Info("certificate issued", "who", who.String(), "address", AddressOf(ctx))
-	return &spatev1.EnrolResponse{Certificate: cert, Authority: e.Authority.Certificate()}, nil
+	return a, nil
 }

@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"path/filepath"
@@ -18,6 +19,22 @@ import (
 	"github.com/spate-load/spate/certs"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
+
+// echo answers each push.
+type echo struct {
+	spatev1.UnimplementedMetricsServiceServer
+}
+
+func (echo) Push(stream spatev1.MetricsService_PushServer) error {
+	for {
+		if _, err := stream.Recv(); err != nil {
+			return err
+		}
+		if err := stream.Send(&spatev1.PushResponse{}); err != nil {
+			return err
+		}
+	}
+}
 
 // door is a server with an authority of its own.
 type door struct {
@@ -42,10 +59,11 @@ func open(t *testing.T) *door {
 		t.Fatal(err)
 	}
 	s := grpc.NewServer(options...)
-	spatev1.RegisterMetricsServiceServer(s, spatev1.UnimplementedMetricsServiceServer{})
+	spatev1.RegisterMetricsServiceServer(s, echo{})
 	spatev1.RegisterRunServiceServer(s, spatev1.UnimplementedRunServiceServer{})
 	spatev1.RegisterEnrolmentServiceServer(s, &Enrolment{Authority: d.authority, Validity: time.Hour,
-		Log: slog.New(slog.DiscardHandler)})
+		Log: slog.New(slog.DiscardHandler), Gossip: "10.0.0.1:7946",
+		GossipKeys: func() (string, error) { return "key", nil }})
 	go func() { _ = s.Serve(l) }() // ends with Stop
 	t.Cleanup(s.Stop)
 	return d
@@ -70,18 +88,19 @@ func (d *door) invitation(role certs.Role) certs.Invitation {
 	return i
 }
 
-// member joins as a role and returns its files.
-func (d *door) member(role certs.Role) certs.Files {
+// member joins as a role and returns its files and what it was told.
+func (d *door) member(role certs.Role) (certs.Files, *spatev1.EnrolResponse) {
 	d.t.Helper()
 	f, i := certs.JoinedFiles(filepath.Join(d.t.TempDir(), "joined")), d.invitation(role)
+	var a *spatev1.EnrolResponse
 	if err := f.Join(func(r []byte) (cert, authority []byte, err error) {
-		a, err := spatev1.NewEnrolmentServiceClient(d.dial(i.Dial())).Enrol(d.t.Context(),
+		a, err = spatev1.NewEnrolmentServiceClient(d.dial(i.Dial())).Enrol(d.t.Context(),
 			&spatev1.EnrolRequest{Token: i.Token, Name: "m", SigningRequest: r})
 		return a.GetCertificate(), a.GetAuthority(), err
 	}); err != nil {
 		d.t.Fatal(err)
 	}
-	return f
+	return f, a
 }
 
 // renew renews the certificate of a connection's program.
@@ -101,8 +120,8 @@ func (d *door) as(f certs.Files, role certs.Role) *grpc.ClientConn {
 	return d.dial(creds)
 }
 
-// A peer without a certificate can only join. Members reach what their role may, and renew their certificates without a
-// token.
+// A peer without a certificate can only join, and only agents learn the gossip keys. Members reach what their role may,
+// and renew their certificates without a token.
 func TestStrangersCanOnlyJoin(t *testing.T) {
 	d := open(t)
 	stranger := d.dial(d.invitation(certs.Agent).Dial())
@@ -122,7 +141,14 @@ func TestStrangersCanOnlyJoin(t *testing.T) {
 		t.Errorf("a stranger joins without a token: %v", err)
 	}
 
-	agent, person := d.member(certs.Agent), d.member(certs.Client)
+	agent, told := d.member(certs.Agent)
+	if told.GetGossip() != "10.0.0.1:7946" || told.GetGossipKeys() != "key" {
+		t.Errorf("an agent is told %v", told)
+	}
+	person, told := d.member(certs.Client)
+	if told.GetGossip() != "" || told.GetGossipKeys() != "" {
+		t.Errorf("a person is told the gossip keys: %v", told)
+	}
 	if _, err := spatev1.NewRunServiceClient(d.as(person, certs.Client)).ListRuns(t.Context(),
 		&spatev1.ListRunsRequest{}); status.Code(err) != codes.Unimplemented {
 		t.Errorf("a person lists runs: %v", err)
@@ -143,6 +169,37 @@ func TestAnotherAuthorityIsRefused(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "not that of the invitation: its owner made a new one, or somebody stands "+
 		"between") {
 		t.Errorf("joined another cluster: %v", err)
+	}
+}
+
+// A stream that is open when its certificate is revoked ends at its next message, and further calls are refused.
+func TestRevocationEndsStreams(t *testing.T) {
+	d := open(t)
+	agent, _ := d.member(certs.Agent)
+	conn := d.as(agent, certs.Agent)
+	stream, err := spatev1.NewMetricsServiceClient(conn).Push(t.Context())
+	push := func() error {
+		if err := stream.Send(&spatev1.PushRequest{}); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		_, err := stream.Recv()
+		return err
+	}
+	if err = errors.Join(err, push()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.authority.Revoke("agent/m", time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for err = nil; err == nil; { // it is renewed until the coordinator notices
+		err = renew(ctx, conn, agent)
+	}
+	for call, err := range map[string]error{"renewal": err, "open stream": push()} {
+		if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "agent m was revoked") {
+			t.Errorf("%s: %v", call, err)
+		}
 	}
 }
 

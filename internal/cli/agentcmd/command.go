@@ -149,6 +149,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 // renewed until ctx ends. The first agent of a machine has the name in the certificate, so that it keeps it, while it
 // has the lock.
 func (f *flags) join(ctx context.Context, name string, logger *slog.Logger) (lock *files.Lock, err error) {
+	f.TLS.DropLogin()
 	if !slices.ContainsFunc(f.Gossip.Join, certs.IsInvitation) {
 		return nil, nil
 	}
@@ -165,6 +166,12 @@ func (f *flags) join(ctx context.Context, name string, logger *slog.Logger) (loc
 	}
 	logger.Info("joined", "coordinator", m.Address, "certificate", name, "kept_in", m.Dir)
 	f.TLS.Files, f.Coordinators, f.Gossip.Join = m.Files, []string{m.Address}, nil
+	if f.set.Changed("gossip-listen") {
+		f.Coordinators, f.Gossip.Join = nil, []string{""}
+		if f.Gossip.Join[0], f.Gossip.Key, err = m.Gossip(); err != nil {
+			return nil, err
+		}
+	}
 	go m.KeepRenewed(ctx, logger)
 	if lock, err = files.LockDir(m.Dir); err == nil {
 		f.Name = cmp.Or(f.Name, name)

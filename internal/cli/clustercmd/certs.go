@@ -2,12 +2,16 @@ package clustercmd
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
+	"os/user"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/viper"
 
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/internal/cli/command"
@@ -32,7 +36,7 @@ func NewCerts() *cobra.Command {
 	cmd := manual.New("certs", cobra.NoArgs, command.ShowHelp)
 	f := &certsFlags{}
 	command.Declare(cmd.PersistentFlags(), f)
-	cmd.AddCommand(newCertsInvite(f), newCertsInit(f))
+	cmd.AddCommand(newCertsInvite(f), newCertsRevoke(f), newCertsInit(f))
 	for _, role := range certs.Roles {
 		cmd.AddCommand(newCertsIssue(f, role))
 	}
@@ -46,20 +50,37 @@ func newCertsInvite(f *certsFlags) *cobra.Command {
 		Address string        `flag:"address" help:"the coordinator's <host:port> (default: the one that it notes in the directory)"`
 	}
 	return manual.New("invite", cobra.RangeArgs(1, 2), func(cmd *cobra.Command, args []string) error {
-		if args[0] != string(certs.Agent) || flags.Valid <= 0 {
-			return command.BadInputf("%s, --valid %v: want agent, and more than 0", args[0], flags.Valid)
+		by, known := map[string]string{"agent": "spate agent --join", "client": "spate login"}[args[0]]
+		if !known || flags.Valid <= 0 {
+			return command.BadInputf("%s, --valid %v: want agent or client, and more than 0", args[0], flags.Valid)
 		}
 		a, err := certs.OpenAuthority(f.dir())
 		if err != nil {
 			return command.BadInput(err)
 		}
-		i, err := a.Invite(certs.Agent, strings.Join(args[1:], ""), flags.Valid, time.Now())
+		i, err := a.Invite(certs.Role(args[0]), strings.Join(args[1:], ""), flags.Valid, time.Now())
 		i.Address = cmp.Or(flags.Address, i.Address)
 		if err = cmp.Or(err, command.CheckAddress(i.Address)); err == nil {
-			fmt.Fprintf(cmd.OutOrStdout(), "spate agent --join '%s'\n", i)
+			fmt.Fprintf(cmd.OutOrStdout(), "%s '%s'\n", by, i)
 		}
 		return command.BadInput(err)
 	}, &flags)
+}
+
+// newCertsRevoke makes `spate certs revoke`.
+func newCertsRevoke(f *certsFlags) *cobra.Command {
+	return manual.New("revoke", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
+		a, err := certs.OpenAuthority(f.dir())
+		if err != nil {
+			return command.BadInput(err)
+		}
+		whose, err := a.Revoke(args[0], time.Now())
+		for _, id := range whose {
+			fmt.Fprintf(cmd.OutOrStdout(), "Revoked: %s, and all invitations of %[2]ss so far. New ones: spate certs invite %[2]s\n",
+				id, id.Role)
+		}
+		return command.BadInput(err)
+	})
 }
 
 func newCertsInit(f *certsFlags) *cobra.Command {
@@ -90,4 +111,56 @@ func newCertsIssue(f *certsFlags, role certs.Role) *cobra.Command {
 		command.Declare(cmd.Flags(), &hosts)
 	}
 	return cmd
+}
+
+// NewLogin makes `spate login`.
+func NewLogin() *cobra.Command {
+	var flags struct {
+		Name string `flag:"name" typed:"only" help:"your <name> in lists of runs (default: that of your account on this machine)"`
+	}
+	return manual.New("login", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
+		if u, err := user.Current(); flags.Name == "" && err == nil {
+			flags.Name = filepath.Base(u.Username) // without a domain of Windows
+		}
+		m, err := command.NewMember(args[0], certs.Client, "", "person")
+		if err != nil {
+			return command.BadInput(err)
+		}
+		if err := m.Join(cmd.Context(), cmp.Or(flags.Name, "person")); err != nil {
+			return command.BadInput(m.Explained(err))
+		}
+		id, until, err1 := m.Check(time.Now())
+		path, err2 := configure(map[string]string{
+			"coordinator": m.Address, "tls-ca": m.Authority, "tls-cert": m.Cert, "tls-key": m.Key,
+		})
+		if err := errors.Join(err1, err2); err != nil {
+			return command.BadInput(err)
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), loggedIn, id.Name, m.Address, until.Format(time.DateOnly), path, m.Dir)
+		return nil
+	}, &flags)
+}
+
+// loggedIn says what has changed: the name, the coordinator, the end of the certificate, the file and the folder.
+const loggedIn = `You are %s at the coordinator %s, until %s; using it renews that.
+All commands go there from now on: spate agents, spate runs, spate run plan.yaml.
+On this machine, without it: spate run plan.yaml --agents 1.
+Settings: coordinator, tls-ca, tls-cert, tls-key in %s. Certificate: %s.
+To undo this, remove these four settings and that folder.
+`
+
+// configure sets settings in the user's configuration file, keeps the others, and returns its path.
+func configure(settings map[string]string) (string, error) {
+	path, err := command.UserFile()
+	if err != nil {
+		return "", err
+	}
+	v := viper.New()
+	v.SetConfigFile(path)
+	v.SetConfigPermissions(0o600)
+	_ = v.ReadInConfig() // no command starts with a file that cannot be read
+	for name, value := range settings {
+		v.Set(name, value)
+	}
+	return path, v.WriteConfig()
 }

@@ -99,6 +99,7 @@ func (f *Flags) Find(ctx context.Context, client spatev1.RunServiceClient, name 
 // Dial connects to a coordinator's services. It detects a silent coordinator, so that no command waits for one for
 // ever.
 func Dial(address string, tls *command.TLS) (*grpc.ClientConn, error) {
+	tls.RenewSoon(address)
 	creds, err := tls.Dial(certs.Client)
 	if err != nil {
 		return nil, command.BadInputf("--tls-cert: %w", err)

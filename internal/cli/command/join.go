@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/internal/files"
 	"github.com/spate-load/spate/internal/reason"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -72,12 +74,28 @@ func (m *Member) Join(ctx context.Context, name string) error {
 	err = m.Files.Join(func(request []byte) (cert, authority []byte, err error) {
 		a, err := spatev1.NewEnrolmentServiceClient(conn).Enrol(ctx,
 			&spatev1.EnrolRequest{Token: token, Name: name, SigningRequest: request})
+		if err == nil {
+			err = files.ReplaceSecret(m.gossip(), []byte(a.GetGossip()+"\n"+a.GetGossipKeys()))
+		}
 		return a.GetCertificate(), a.GetAuthority(), err
 	})
 	if id, _, _ := m.Check(time.Now()); err == nil && id.Role != m.role {
 		err = fmt.Errorf("the invitation is for the role %s: agents take one by `spate agent --join`, people by `spate login`", id.Role)
 	}
 	return err
+}
+
+func (m *Member) gossip() string { return filepath.Join(m.Dir, "gossip") }
+
+// Gossip returns where the coordinator's gossip is reached, and its keys. It fails if agents cannot reach it.
+func (m *Member) Gossip() (address, keys string, err error) {
+	text, err := files.ReadFile(m.gossip(), maxSecret)
+	address, keys, _ = strings.Cut(string(text), "\n")
+	if err == nil && address == "" {
+		err = fmt.Errorf("--gossip-listen: gossip of the coordinator at %s is only on its machine: give it --gossip-listen, "+
+			"too, or leave it out here", m.Address)
+	}
+	return address, keys, err
 }
 
 // JoinOnce joins by a name, unless the program has joined before, and returns the name in its certificate. It fails if
@@ -118,5 +136,21 @@ func (m *Member) KeepRenewed(ctx context.Context, log *slog.Logger) {
 			continue
 		}
 		log.Info("the certificate is renewed")
+	}
+}
+
+// RenewSoon renews the certificate of a person who has logged in to the coordinator at an address, if a third of its
+// time is left. If that fails, the old one is used.
+func (t *TLS) RenewSoon(address string) {
+	if t.Joined() && time.Now().After(t.RenewAt()) {
+		m := &Member{Files: t.Files, Address: address, Dir: filepath.Dir(t.Cert), role: certs.Client}
+		_ = m.Join(context.Background(), "") // the next command tries again, for days
+	}
+}
+
+// DropLogin makes a daemon ignore the certificate of a person who has logged in: it comes from the configuration file.
+func (t *TLS) DropLogin() {
+	if id, _, _ := t.Files.Check(time.Now()); t.Joined() && id.Role == certs.Client {
+		t.Files = certs.Files{}
 	}
 }

@@ -5,7 +5,9 @@ package coordinatorcmd
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	_ "embed"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -206,6 +208,7 @@ func metrics(stats func() coordinator.Stats) command.Collector {
 // enrolment opens the coordinator's own authority, if the coordinator is reached from other machines and was given no
 // certificates, sets the flags for certificates and gossip keys, and prints invitations. Nil: there is none.
 func (f *flags) enrolment(logger *slog.Logger) (*access.Enrolment, error) {
+	f.TLS.DropLogin()
 	if f.TLS.Given() || f.Plaintext || command.Loopback(f.Listen) && f.Advertise == "" {
 		return nil, nil
 	}
@@ -227,8 +230,39 @@ func (f *flags) enrolment(logger *slog.Logger) (*access.Enrolment, error) {
 		return nil, err
 	}
 	f.TLS.Files = a.Own()
-	agents, err := a.Invite(certs.Agent, "", certs.InvitationValidity, time.Now())
-	fmt.Printf("Agents join, for 24 hours, by: spate agent --join '%s'\nLater: spate certs invite agent --dir %s; people: "+
-		"spate certs client NAME --dir %[2]s\n", agents, dir)
-	return &access.Enrolment{Authority: a, Validity: f.JoinedFor, Log: logger}, err
+	e := &access.Enrolment{Authority: a, Validity: f.JoinedFor, Log: logger}
+	if !f.NoGossip && !command.Loopback(f.Gossip.Listen) {
+		if err := f.shareGossip(e, filepath.Join(dir, "gossip.key")); err != nil {
+			return nil, err
+		}
+	}
+	return e, f.invite(a, dir)
+}
+
+// shareGossip lets those who join take part in gossip. If no key is given, it makes one in a file.
+func (f *flags) shareGossip(e *access.Enrolment, path string) error {
+	if _, err := os.Stat(path); err != nil && f.Gossip.Key == "" {
+		var key [32]byte
+		rand.Read(key[:]) // never fails, by its contract
+		if err := files.ReplaceSecret(path, []byte(base64.StdEncoding.EncodeToString(key[:]))); err != nil {
+			return err
+		}
+	}
+	f.Gossip.Key = cmp.Or(f.Gossip.Key, "file:"+path)
+	at, err := membership.Config{Bind: f.Gossip.Listen, Advertise: f.Gossip.Advertise}.Advertised()
+	e.Gossip, e.GossipKeys = at.String(), func() (string, error) { return command.Secret(f.Gossip.Key) }
+	return err
+}
+
+// invite prints what agents and people join by. People get no invitation if some may do more than others: they could
+// take any name.
+func (f *flags) invite(a *certs.Authority, dir string) error {
+	agents, err1 := a.Invite(certs.Agent, "", certs.InvitationValidity, time.Now())
+	people, err2 := a.Invite(certs.Client, "", certs.InvitationValidity, time.Now())
+	fmt.Printf("Agents join, for 24 hours, by: spate agent --join '%s'\n", agents)
+	if f.Access == "" {
+		fmt.Printf("People log in by: spate login '%s'\n", people)
+	}
+	fmt.Printf("Later: spate certs invite agent --dir %s; a person: spate certs invite client NAME --dir %[1]s\n", dir)
+	return cmp.Or(err1, err2)
 }

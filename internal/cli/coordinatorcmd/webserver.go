@@ -93,8 +93,8 @@ func (f *WebFlags) Start(
 	}
 	s := &Pages{URL: scheme + "://" + l.Addr().String(), logger: logger, server: web.New(web.Config{
 		Runs: c.RunService(), Dir: c.RunDir, Logger: logger, Local: f.Local,
-		Rights: web.Rights{
-			Token: token, Loopback: command.Loopback(l.Addr().String()), Hosts: f.Hosts, Access: f.Access},
+		Rights: web.Rights{Token: token, Loopback: command.Loopback(l.Addr().String()), Hosts: f.Hosts,
+			Access: f.Access, Revoked: files.Revocations()},
 	})}
 	s.serving.Go(func() {
 		if err := s.server.Serve(l, secure); err != nil {

@@ -70,7 +70,7 @@ func newRoot(version string) *cobra.Command {
 			coordinatorcmd.New("spate coordinator", version), agentcmd.New("spate agent", version),
 			clustercmd.NewAgents(func(ctx context.Context, on []string, out io.Writer) error {
 				return runcmd.ShowHosts(ctx, on, version, out)
-			}), clustercmd.NewCerts()}},
+			}), clustercmd.NewLogin(), clustercmd.NewCerts()}},
 		{"Operate", []*cobra.Command{newVersion(version)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})

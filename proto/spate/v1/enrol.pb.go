@@ -93,7 +93,11 @@ type EnrolResponse struct {
 	// The program's certificate, in DER.
 	Certificate []byte `protobuf:"bytes,1,opt,name=certificate,proto3" json:"certificate,omitempty"`
 	// The certificate of the cluster's authority, in DER.
-	Authority     []byte `protobuf:"bytes,2,opt,name=authority,proto3" json:"authority,omitempty"`
+	Authority []byte `protobuf:"bytes,2,opt,name=authority,proto3" json:"authority,omitempty"`
+	// Where the coordinator's gossip is reached, IP:PORT. Empty: it does not take part in gossip beyond its machine.
+	Gossip string `protobuf:"bytes,3,opt,name=gossip,proto3" json:"gossip,omitempty"`
+	// Gossip keys in base64, one a line. Only agents get them.
+	GossipKeys    string `protobuf:"bytes,4,opt,name=gossip_keys,json=gossipKeys,proto3" json:"gossip_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -142,6 +146,20 @@ func (x *EnrolResponse) GetAuthority() []byte {
 	return nil
 }
 
+func (x *EnrolResponse) GetGossip() string {
+	if x != nil {
+		return x.Gossip
+	}
+	return ""
+}
+
+func (x *EnrolResponse) GetGossipKeys() string {
+	if x != nil {
+		return x.GossipKeys
+	}
+	return ""
+}
+
 var File_spate_v1_enrol_proto protoreflect.FileDescriptor
 
 const file_spate_v1_enrol_proto_rawDesc = "" +
@@ -150,10 +168,13 @@ const file_spate_v1_enrol_proto_rawDesc = "" +
 	"\fEnrolRequest\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12'\n" +
-	"\x0fsigning_request\x18\x03 \x01(\fR\x0esigningRequest\"O\n" +
+	"\x0fsigning_request\x18\x03 \x01(\fR\x0esigningRequest\"\x88\x01\n" +
 	"\rEnrolResponse\x12 \n" +
 	"\vcertificate\x18\x01 \x01(\fR\vcertificate\x12\x1c\n" +
-	"\tauthority\x18\x02 \x01(\fR\tauthority2L\n" +
+	"\tauthority\x18\x02 \x01(\fR\tauthority\x12\x16\n" +
+	"\x06gossip\x18\x03 \x01(\tR\x06gossip\x12\x1f\n" +
+	"\vgossip_keys\x18\x04 \x01(\tR\n" +
+	"gossipKeys2L\n" +
 	"\x10EnrolmentService\x128\n" +
 	"\x05Enrol\x12\x16.spate.v1.EnrolRequest\x1a\x17.spate.v1.EnrolResponseB4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
 
