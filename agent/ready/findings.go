@@ -58,7 +58,7 @@ func findingOf(s *spatev1.Stage) (finding, error) {
 	if err != nil {
 		return finding{}, fmt.Errorf("target %s: %w", t.GetName(), err)
 	}
-	return sha256.Sum256(fmt.Append(b, ownText(s.GetWorkload()))), nil
+	return sha256.Sum256(fmt.Append(b, ownText(s.GetWorkload()), sendsIDs(s))), nil
 }
 
 // sonnetsOf returns the rows of sonnets by part of the mixture, because the lengths of their lines are found by part.

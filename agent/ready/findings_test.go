@@ -84,6 +84,7 @@ func TestSharedFindings(t *testing.T) {
 		"a text in another part of a mixture": {func(s *spatev1.Stage) {
 			s.Workload, s.PartDatasets = mixtureOf(random(3), sonnet), []*spatev1.Dataset{{}, {Sha256: "one"}}
 		}, false},
+		"prompts of token ids": {func(s *spatev1.Stage) { s.Target.Prompts = "token_ids" }, false},
 		"another text": {func(s *spatev1.Stage) {
 			s.Workload, s.Dataset = sonnet, &spatev1.Dataset{Sha256: "other"}
 		}, false},
@@ -92,6 +93,9 @@ func TestSharedFindings(t *testing.T) {
 		switch name {
 		case "a text in another part of a mixture":
 			one.Workload, one.PartDatasets = mixtureOf(sonnet, random(3)), []*spatev1.Dataset{{Sha256: "one"}, {}}
+		case "prompts of token ids": // sessions have text
+			one.Target.Prompts = "token_ids"
+			one.Workload = &spatev1.Workload{Content: &spatev1.Workload_Sessions{Sessions: &spatev1.SessionContent{}}}
 		case "another text":
 			one.Workload, one.Dataset = sonnet, &spatev1.Dataset{Sha256: "one"}
 		}

@@ -129,12 +129,17 @@ func (f *finder) probe(ctx context.Context) error {
 	return f.client.Probe(ctx, endpoint, trialText)
 }
 
+// sendsIDs reports whether prompts of a stage are token IDs.
+func sendsIDs(s *spatev1.Stage) bool {
+	takes := s.GetTarget().GetPrompts() == defaults.PromptIDs
+	return takes && slices.ContainsFunc(content.Parts(s.GetWorkload()),
+		func(part *spatev1.Workload) bool { return part.GetRandom() != nil || content.Trace(part) != nil })
+}
+
 // tokenIDs returns an error if prompts are token IDs, and the server refuses one and takes a text. Some servers answer
 // with status 404 or 500 instead; other statuses, such as that of an overload, say nothing about the prompt.
 func (f *finder) tokenIDs(ctx context.Context) error {
-	makesIDs := func(part *spatev1.Workload) bool { return part.GetRandom() != nil || content.Trace(part) != nil }
-	if f.stage.GetTarget().GetPrompts() != defaults.PromptIDs || !f.api().Trials || f.unreachable ||
-		!slices.ContainsFunc(content.Parts(f.stage.GetWorkload()), makesIDs) {
+	if !sendsIDs(f.stage) || !f.api().Trials || f.unreachable {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, trialLimit)
