@@ -113,7 +113,7 @@ const defaultSkipped = 0.01
 // Build reads a source file (gzip, zstd or plain) and writes its rows file to dst. It reads once, as a stream, or a
 // Parquet file, which needs an io.ReaderAt with a Size, by its groups of rows. Of the
 // source it holds one line in memory (at most 32 MiB; longer lines are unusable), of a trace 16 MiB of rows to sort,
-// and in Mooncake's form 10 to 20 bytes for each different block. Of a trace whose sessions are played it holds all
+// and in Mooncake's form 11 to 23 bytes for each different block. Of a trace whose sessions are played it holds all
 // rows, what they have in common once, up to 1 GiB. The same source, workload and counts give the same
 // bytes.
 //

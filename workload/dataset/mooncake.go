@@ -3,6 +3,7 @@ package dataset
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"strconv"
 
@@ -199,22 +200,27 @@ func (m *mooncake) linked(text []byte, known *knownPrefixes) (l linkedRow, err e
 
 // The rest of this file finds how much of a prompt, given as blocks of tokens, began an earlier prompt.
 
-// maxPrefixes is the maximum number of different prompt starts. They take 10 to 20 bytes each while a file is built,
-// at most 1.3 GiB: Go's maps grow a small table at a time.
+// maxPrefixes is the maximum number of different prompt starts. They take 11 to 23 bytes each while a file is built,
+// at most 1.4 GiB: Go's maps grow a small table at a time.
 const maxPrefixes = 1 << 26
 
 // knownPrefixes is the set of the starts of all prompts so far. Each start is a hash of its block ids, so that a block
 // counts as seen only behind the same blocks as before, as in a prefix cache. (Among n starts, two have the same hash
 // with a chance of n^2 / 2^65.)
 type knownPrefixes struct {
-	seen  map[uint64]struct{}
-	block uint32 // tokens
+	seen  map[[8]byte]struct{} // as numbers, keys would be padded to 16 bytes
+	block uint32               // tokens
 	limit int
+}
+
+func bytesOf(hash uint64) (b [8]byte) {
+	binary.NativeEndian.PutUint64(b[:], hash)
+	return b
 }
 
 // newKnownPrefixes returns an empty set for blocks of so many tokens.
 func newKnownPrefixes(block uint32) *knownPrefixes {
-	return &knownPrefixes{seen: map[uint64]struct{}{}, block: block, limit: maxPrefixes}
+	return &knownPrefixes{seen: map[[8]byte]struct{}{}, block: block, limit: maxPrefixes}
 }
 
 // Shared returns how many tokens at the start of a prompt were the start of an earlier prompt, and records the prompt.
@@ -227,11 +233,11 @@ func (p *knownPrefixes) Shared(blocks []uint64, isl uint32) (uint32, error) {
 		key, size := chain, min(p.block, isl-uint32(i)*p.block)
 		seen := false
 		if size < p.block {
-			_, seen = p.seen[chain]
+			_, seen = p.seen[bytesOf(chain)]
 			key = draw.Mix(chain + uint64(size))
 		}
-		_, again := p.seen[key]
-		p.seen[key] = struct{}{}
+		_, again := p.seen[bytesOf(key)]
+		p.seen[bytesOf(key)] = struct{}{}
 		seen = seen || again
 		if open = open && seen; open {
 			tokens += size
