@@ -88,6 +88,9 @@ var limit = regexp.MustCompile(`(?m)^  (\S+( \S+)*)$`)
 
 // onHosts calibrates hosts, and prints a row for each.
 func (f *calibrateFlags) onHosts(ctx context.Context, cmd *cobra.Command) error {
+	if command.Typed(cmd.Flags(), "out") {
+		return command.BadInputf("--out does not go with --on: each host keeps its limit where its agents read it")
+	}
 	args, failed := []string{"calibrate"}, 0
 	for _, name := range []string{"streams", "starts", "duration", "quick", "cores"} {
 		if flag := cmd.Flags().Lookup(name); flag.Changed {
@@ -149,7 +152,7 @@ func (f *calibrateFlags) config(timed bool) (calibration.Config, error) {
 	}
 	var wrong error
 	total := runtime.GOMAXPROCS(0)
-	if f.Cores < 0 || f.Cores >= max(2, total) {
+	if f.Cores < 0 || f.Cores >= max(2, total) && len(f.On) == 0 { // hosts know theirs
 		wrong = fmt.Errorf("cores: %d: want at least 1, and one less than the %d that this process may use", f.Cores, total)
 	}
 	f.Cores = cmp.Or(f.Cores, max(1, total/2))
