@@ -70,10 +70,8 @@ func (r *row) lastsLonger() {
 	}
 }
 
-// termsText says what it has.
-//
 //go:embed terms.txt
-var termsText string
+var termsText string // its head says what it has
 
 // term is a quantity by the words of its labels.
 type term struct {

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/spate-load/spate/aggregate/ledger"
-	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/report/requests"
 )
 
@@ -36,20 +35,20 @@ func damagedRun(t testing.TB) *damaged {
 }
 
 // filesAt makes all files of the ledger at a path, in memory.
-func filesAt(path string) (*results.Result, map[string]string, error) {
+func filesAt(path string) (map[string]string, error) {
 	l, err := ledger.OpenReadOnly(path)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer l.Close()
-	result, _, list, err := filesOf(l, Options{})
+	_, _, list, err := filesOf(l, Options{})
 	out := map[string]string{}
 	for _, f := range list {
 		var text bytes.Buffer
 		err = errors.Join(err, f.write(&text))
 		out[f.name] = text.String()
 	}
-	return result, out, err
+	return out, err
 }
 
 // try makes all files of a changed ledger. The change must either be reported as damage or change no byte of any file.
@@ -59,7 +58,7 @@ func (d *damaged) try(t testing.TB, what string, data []byte) {
 	if err := os.WriteFile(filepath.Join(d.dir, ledger.File), data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, got, err := filesAt(filepath.Join(d.dir, ledger.File))
+	got, err := filesAt(filepath.Join(d.dir, ledger.File))
 	if err == nil {
 		if !maps.Equal(got, d.files) {
 			t.Errorf("%s: other files, and no word of it", what)

@@ -67,8 +67,8 @@ func Named(name string) string {
 }
 
 // Open reads a run from a run directory, or from a file of results. The ledger comes first: its numbers and its request
-// rows. Without a ledger the numbers are those of results.json, and the rows those of
-// requests.parquet beside it, if that is there. The caller closes the file.
+// rows. Without a ledger the numbers are those of results.json, and the rows those of requests.parquet beside it, if
+// there is one. The caller closes the file.
 func Open(path string) (*File, error) {
 	info, err := os.Stat(path)
 	switch {

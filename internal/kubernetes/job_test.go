@@ -18,9 +18,6 @@ func TestManifest(t *testing.T) {
 	if err := jobTemplate.Execute(&text, &j); err != nil {
 		t.Fatal(err)
 	}
-	if path := os.Getenv("SPATE_MANIFEST"); path != "" { // for kubectl
-		_ = os.WriteFile(path, []byte(text.String()), 0o600)
-	}
 	var got struct {
 		Spec struct {
 			Completions, Parallelism int

@@ -46,9 +46,10 @@ func verdict(counts map[compare.Outcome]int) string {
 	return Unclear
 }
 
-// last returns the newest point of a line, newest that of all lines. Nil: there are none.
+// last returns the newest point of a line.
 func last(l *spatev1.HistoryLine) *spatev1.HistoryPoint { return l.GetPoints()[len(l.GetPoints())-1] }
 
+// newest returns the newest point of all lines. Nil: there are none.
 func newest(lines []*spatev1.HistoryLine) (of *spatev1.HistoryPoint) {
 	for _, l := range lines {
 		if p := last(l); of == nil || p.GetTime().AsTime().After(of.GetTime().AsTime()) {

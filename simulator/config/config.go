@@ -179,7 +179,7 @@ type Fault struct {
 	// Kind is what happens.
 	Kind FaultKind
 	// Probability is the chance that the fault strikes a request, from 0 to 1.
-	Probability float64 ``
+	Probability float64
 	// AfterTokens is the number of tokens sent before the fault.
 	AfterTokens int
 	// Pause is the silence of a stall. 0: until the client leaves or the simulator closes.

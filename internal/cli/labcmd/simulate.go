@@ -55,9 +55,6 @@ func (f *simulateFlags) run(cmd *cobra.Command, args []string) error {
 		return command.BadInput(err)
 	}
 	defer dropCA()
-	if err := f.Validate(); err != nil {
-		return command.BadInput(err)
-	}
 	server, err := simulator.Start(f.Config, f.Listen...)
 	if err != nil {
 		return command.BadInput(err)
