@@ -33,6 +33,9 @@ func NewAgents(show func(ctx context.Context, on []string, out io.Writer) error)
 	}
 	cmd := manual.New("agents", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
 		if len(f.On) > 0 {
+			if f.Output == "json" {
+				return command.BadInputf("--output json does not go with --on, which shows a table")
+			}
 			return show(cmd.Context(), f.On, cmd.OutOrStdout())
 		}
 		conn, err := f.Connect()
