@@ -23,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -31,11 +32,20 @@ import (
 
 // Authority signs the certificates of a cluster, and takes them back. Its methods may be called concurrently.
 type Authority struct {
+	// PeopleByName says that people join only by invitations of their names, because some may do more than others.
+	PeopleByName bool
+
 	dir     string
 	pair    *tls.Certificate
 	secret  []byte // authenticates tokens
+	names   *rate.Limiter
+	lock    *files.Lock // of OpenOwn
 	joining sync.Mutex
 }
+
+// Each name that joins is a file. mostNames may join at once, and one a second after that, so that who has an
+// invitation cannot fill the disk.
+const mostNames = 100_000
 
 // OpenAuthority loads the authority of a directory.
 func OpenAuthority(dir string) (*Authority, error) {
@@ -45,13 +55,19 @@ func OpenAuthority(dir string) (*Authority, error) {
 	}
 	key, err1 := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
 	secret, err2 := hkdf.Key(sha256.New, key, nil, "spate invitations", sha256.Size)
-	return &Authority{dir: dir, pair: pair, secret: secret}, errors.Join(err1, err2)
+	a := &Authority{dir: dir, pair: pair, secret: secret, names: rate.NewLimiter(1, mostNames)}
+	return a, errors.Join(err1, err2)
 }
 
 // OpenOwn opens the authority of a coordinator that others reach at an address, or makes it if there is none. It issues
 // the coordinator's certificate, which is valid as long as the authority: who could steal its key could steal that of
-// the authority, too.
+// the authority, too. The directory stays locked: another coordinator would note its own address.
 func OpenOwn(dir, address string, now time.Time) (*Authority, error) {
+	err := os.MkdirAll(dir, 0o700)
+	lock, locked := files.LockDir(dir)
+	if err := cmp.Or(err, locked); err != nil {
+		return nil, err
+	}
 	if _, err := os.Stat(filepath.Join(dir, AuthorityCert)); errors.Is(err, fs.ErrNotExist) {
 		if err := Init(dir, now); err != nil {
 			return nil, err
@@ -61,6 +77,7 @@ func OpenOwn(dir, address string, now time.Time) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.lock = lock
 	host, _, _ := net.SplitHostPort(address)
 	err = a.issueTo(a.Own(), Identity{Coordinator, string(Coordinator)}, []string{host}, now, a.pair.Leaf.NotAfter)
 	return a, errors.Join(err, files.Replace(a.address(), []byte(address)))
@@ -134,15 +151,15 @@ func (a *Authority) Enrol(
 	who Identity, token, name string, request []byte, now time.Time, validity time.Duration,
 ) (Identity, []byte, error) {
 	r, err := x509.ParseCertificateRequest(request[:min(len(request), maxRequest)])
-	if err == nil {
-		err = r.CheckSignature()
-	}
 	if err != nil {
 		return who, nil, refused("the signing request is not valid: %v", err)
 	}
 	key, is := r.PublicKey.(*ecdsa.PublicKey)
-	if !is {
+	if !is { // large keys of other kinds take long to check
 		return who, nil, refused("the signing request is for a key of %s: want ECDSA", r.PublicKeyAlgorithm)
+	}
+	if err := r.CheckSignature(); err != nil {
+		return who, nil, refused("the signing request is not valid: %v", err)
 	}
 	a.joining.Lock()
 	defer a.joining.Unlock()
@@ -160,18 +177,28 @@ func refused(format string, args ...any) error {
 	return status.Errorf(codes.PermissionDenied, format, args...)
 }
 
+// invited returns whom a token invites, whether for this name alone, and when it was made.
+func (a *Authority) invited(token, name string, now time.Time) (id Identity, bound bool, made time.Time, err error) {
+	id, made, err = a.read(token, now)
+	if bound = id.Name != ""; bound || err != nil {
+		return id, bound, made, err
+	}
+	if id.Role == Client && a.PeopleByName {
+		return id, bound, made, refused("the invitation is for all, but here some may do more than others: ask its owner " +
+			"for one of your name (`spate certs invite client NAME`)")
+	}
+	if err := checkName(name); err != nil {
+		return id, bound, made, refused("%v", err)
+	}
+	id.Name = name
+	return id, bound, made, nil
+}
+
 // admit returns whom a token lets take part, and from when on. a.joining is held.
 func (a *Authority) admit(token, name string, key *ecdsa.PublicKey, now time.Time) (Identity, time.Time, error) {
-	id, made, err := a.read(token, now)
+	id, bound, made, err := a.invited(token, name, now)
 	if err != nil {
 		return id, now, err
-	}
-	bound := id.Name != ""
-	if !bound {
-		id.Name = name
-	}
-	if err := checkName(id.Name); err != nil {
-		return Identity{Role: id.Role}, now, refused("%v", err)
 	}
 	revoked, err := readRevoked(a.Own().revoked())
 	for other, at := range revoked {
@@ -181,6 +208,9 @@ func (a *Authority) admit(token, name string, key *ecdsa.PublicKey, now time.Tim
 		}
 	}
 	text, _ := os.ReadFile(a.record(id)) // none: the name is free
+	if text == nil && !a.names.AllowN(now, 1) {
+		return id, now, status.Errorf(codes.ResourceExhausted, "%d new names have joined: try again in a few seconds", mostNames)
+	}
 	if old, err := x509.ParseCertificate(text); err == nil && !bound && now.Before(old.NotAfter) &&
 		issuedAt(old).After(revoked[id.path()]) && !key.Equal(old.PublicKey) {
 		return id, now, refused("the name %s was taken by the %s of another machine at %s: give another --name, or ask for an "+
@@ -193,9 +223,17 @@ func (a *Authority) admit(token, name string, key *ecdsa.PublicKey, now time.Tim
 	return id, now, err
 }
 
-// Revoke takes back the certificates of a name (ROLE/NAME, or NAME for an agent and a client of that name), and all
-// invitations of their roles. It returns whose they were.
+// Unnoticed is the longest that a coordinator may not know of a revocation, and still renew the certificate.
+const Unnoticed = 2 * time.Second
+
+// Revoke takes back the certificates of a name (ROLE/NAME, or NAME for an agent and a client of that name) that are
+// issued until it cannot go Unnoticed, and all invitations of their roles. It returns whose they were.
 func (a *Authority) Revoke(name string, now time.Time) (whose []Identity, err error) {
+	lock, err := files.LockDir(filepath.Dir(a.record(Identity{}))) // another one may revoke, too
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = lock.Release() }()
 	all, err := readRevoked(a.Own().revoked())
 	if err != nil {
 		return nil, err
@@ -204,7 +242,7 @@ func (a *Authority) Revoke(name string, now time.Time) (whose []Identity, err er
 	for _, id := range []Identity{{Agent, name}, {Client, name}, {Role(role), rest}} {
 		if _, err := os.Stat(a.record(id)); err == nil && id.Role != Coordinator {
 			whose = append(whose, id)
-			all[id.path()] = now
+			all[id.path()] = now.Add(Unnoticed)
 		}
 	}
 	if whose == nil {

@@ -2,6 +2,7 @@ package certs
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/x509"
@@ -13,7 +14,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -265,10 +268,11 @@ func TestRevoked(t *testing.T) {
 		}
 	}
 	at := now.Add(100 * time.Millisecond)
+	later := at.Add(Unnoticed + time.Millisecond)
 	if whose, err := a.Revoke("gpu", at); err != nil || len(whose) != 1 || whose[0] != (Identity{Agent, "gpu"}) {
 		t.Fatalf("%v, %v", whose, err)
 	}
-	if err := check(); err == nil || !strings.Contains(err.Error(), "of agent gpu was revoked at 2026-11-29 12:00:00: it can "+
+	if err := check(); err == nil || !strings.Contains(err.Error(), "of agent gpu was revoked at 2026-11-29 12:00:02: it can "+
 		"join again only by a new invitation (`spate certs invite agent`)") {
 		t.Errorf("after: %v", err)
 	}
@@ -276,9 +280,9 @@ func TestRevoked(t *testing.T) {
 	refuses(t, "the old invitation", old, "before agent/gpu was revoked, which ended all invitations of that role")
 	_, theirs := enrolled(t, a, machine(t), people, "anna", at)
 	refuses(t, "of another role", theirs, "")
-	_, again := enrolled(t, a, machine(t), invited(t, a, Agent, "", at.Add(time.Millisecond)), "gpu", at.Add(2*time.Millisecond))
+	_, again := enrolled(t, a, machine(t), invited(t, a, Agent, "", later), "gpu", later)
 	refuses(t, "the name on another machine", again, "")
-	_, again = enrolled(t, a, f, invited(t, a, Agent, "gpu", at.Add(time.Millisecond)), "gpu", at.Add(2*time.Millisecond))
+	_, again = enrolled(t, a, f, invited(t, a, Agent, "gpu", later), "gpu", later)
 	refuses(t, "a new invitation", again, "")
 	if err := check(); err != nil {
 		t.Errorf("joined again in the same second: %v", err)
@@ -291,10 +295,114 @@ func TestRevoked(t *testing.T) {
 	}
 }
 
+// TestRevocationBeatsRenewal: a certificate that is renewed before the coordinator has read the list again is revoked,
+// too.
+func TestRevocationBeatsRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, err := OpenOwn(filepath.Join(t.TempDir(), "certs"), "10.0.0.1:7700", time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, list := machine(t), a.Own().Revocations()
+		renew := func(who Identity, token string) error {
+			return f.Join(func(r []byte) (cert, authority []byte, err error) {
+				_, cert, err = a.Enrol(who, token, "gpu", r, time.Now(), time.Hour)
+				return cert, a.Certificate(), err
+			})
+		}
+		check := func() error {
+			pair, err := f.pair()
+			return cmp.Or(err, list.check(pair.Leaf))
+		}
+		err = renew(Identity{}, invited(t, a, Agent, "", time.Now()))
+		time.Sleep(900 * time.Millisecond)
+		if err = errors.Join(err, check()); err != nil { // the list is read again in a second
+			t.Fatal(err)
+		}
+		if _, err := a.Revoke("gpu", time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(800 * time.Millisecond) // another second of certificates
+		if err = errors.Join(check(), renew(Identity{Agent, "gpu"}, "")); err != nil {
+			t.Fatalf("the list is read at each call: %v", err)
+		}
+		time.Sleep(time.Second)
+		if err := check(); err == nil {
+			t.Error("a certificate that was renewed right after its revocation is valid")
+		}
+	})
+}
+
+// TestRevokedAtOnce: of names that are revoked at once none is forgotten.
+func TestRevokedAtOnce(t *testing.T) {
+	a := own(t)
+	token := invited(t, a, Agent, "", now)
+	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	for _, name := range names {
+		if _, err := enrolled(t, a, machine(t), token, name, now); err != "" {
+			t.Fatal(err)
+		}
+	}
+	var revoking sync.WaitGroup
+	var said atomic.Int64
+	for _, name := range names {
+		revoking.Go(func() {
+			if _, err := a.Revoke(name, now); err == nil {
+				said.Add(1)
+			}
+		})
+	}
+	revoking.Wait()
+	list, err := readRevoked(a.Own().revoked())
+	if err != nil || len(list) != int(said.Load()) || len(list) == 0 {
+		t.Errorf("%d names were revoked, and %v are: %v", said.Load(), list, err)
+	}
+}
+
+// TestPeopleByName: where some people may do more than others, each joins by an invitation of the name.
+func TestPeopleByName(t *testing.T) {
+	a := own(t)
+	all, anna, agents := invited(t, a, Client, "", now), invited(t, a, Client, "anna", now), invited(t, a, Agent, "", now)
+	a.PeopleByName = true
+	_, got := enrolled(t, a, machine(t), all, "anna", now)
+	refuses(t, "an invitation from before", got, "ask its owner for one of your name (`spate certs invite client NAME`)")
+	_, got = enrolled(t, a, machine(t), anna, "", now)
+	refuses(t, "by name", got, "")
+	_, got = enrolled(t, a, machine(t), agents, "gpu", now)
+	refuses(t, "an agent", got, "")
+}
+
+// TestNamesAreBounded: who has an invitation cannot fill the disk with names, and the names that there are join again.
+func TestNamesAreBounded(t *testing.T) {
+	a := own(t)
+	token, r := invited(t, a, Agent, "", now), request(t, machine(t))
+	join := func(name string, at time.Time) error {
+		_, _, err := a.Enrol(Identity{Client, "eve"}, token, name, r, at, time.Hour)
+		return err
+	}
+	if err := join("first", now); err != nil {
+		t.Fatal(err)
+	}
+	a.names.SetBurstAt(now, 1)
+	if err := errors.Join(join("second", now.Add(time.Second)), join("first", now.Add(time.Second))); err != nil {
+		t.Fatal(err)
+	}
+	if err := join("third", now.Add(time.Second)); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("one more: %v", err)
+	}
+}
+
 // TestWhatIsKept: a restart has the authority and coordinator of before, only the owner reads keys, and a program's
 // certificate is renewed when a third is left.
 func TestWhatIsKept(t *testing.T) {
 	a := own(t)
+	if _, err := OpenOwn(a.dir, "10.0.0.2:7700", now); err == nil || !strings.Contains(err.Error(), "in use by another process") {
+		t.Errorf("two coordinators at once: %v", err)
+	}
+	if i, err := a.Invite(Agent, "", time.Hour, now); err != nil || i.Address != "10.0.0.1:7700" {
+		t.Errorf("invited to %v: %v", i.Address, err)
+	}
+	_ = a.lock.Release()
 	again, err := OpenOwn(a.dir, "10.0.0.2:7700", now.Add(time.Hour))
 	if err != nil || !bytes.Equal(again.Certificate(), a.Certificate()) {
 		t.Fatalf("another authority after a restart: %v", err)

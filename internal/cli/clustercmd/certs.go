@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/viper"
 
 	"github.com/spate-load/spate/certs"
+	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/internal/cli/command"
 )
 
@@ -75,6 +76,9 @@ func newCertsRevoke(f *certsFlags) *cobra.Command {
 			return command.BadInput(err)
 		}
 		whose, err := a.Revoke(args[0], time.Now())
+		if err == nil {
+			clock.Sleep(cmd.Context(), certs.Unnoticed) // invitations hold from then on
+		}
 		for _, id := range whose {
 			fmt.Fprintf(cmd.OutOrStdout(), "Revoked: %s, and all invitations of %[2]ss so far. New ones: spate certs invite %[2]s\n",
 				id, id.Role)

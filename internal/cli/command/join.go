@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,6 +44,9 @@ func NewMember(text string, role certs.Role, state, own string) (*Member, error)
 	if i.Token, err = Secret(i.Token); err != nil {
 		return nil, fmt.Errorf("the invitation's token: %w", err)
 	}
+	if to, _, _ := strings.Cut(i.Token, "."); to != string(role) && slices.Contains(certs.Roles, certs.Role(to)) {
+		return nil, fmt.Errorf("the invitation is for the role %s: agents take one by `spate agent --join`, people by `spate login`", to)
+	}
 	user, err := UserFile()
 	if state == "" && err != nil {
 		return nil, fmt.Errorf("there is no folder to keep a certificate in: %w", err)
@@ -71,7 +75,7 @@ func (m *Member) Join(ctx context.Context, name string) error {
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
-	err = m.Files.Join(func(request []byte) (cert, authority []byte, err error) {
+	return m.Files.Join(func(request []byte) (cert, authority []byte, err error) {
 		a, err := spatev1.NewEnrolmentServiceClient(conn).Enrol(ctx,
 			&spatev1.EnrolRequest{Token: token, Name: name, SigningRequest: request})
 		if err == nil {
@@ -79,10 +83,6 @@ func (m *Member) Join(ctx context.Context, name string) error {
 		}
 		return a.GetCertificate(), a.GetAuthority(), err
 	})
-	if id, _, _ := m.Check(time.Now()); err == nil && id.Role != m.role {
-		err = fmt.Errorf("the invitation is for the role %s: agents take one by `spate agent --join`, people by `spate login`", id.Role)
-	}
-	return err
 }
 
 func (m *Member) gossip() string { return filepath.Join(m.Dir, "gossip") }
@@ -136,6 +136,7 @@ func (m *Member) KeepRenewed(ctx context.Context, log *slog.Logger) {
 			continue
 		}
 		log.Info("the certificate is renewed")
+		wait = time.Second // also if the clocks are so far apart that it is time to renew the new one
 	}
 }
 

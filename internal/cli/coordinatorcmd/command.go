@@ -230,6 +230,7 @@ func (f *flags) enrolment(logger *slog.Logger) (*access.Enrolment, error) {
 		return nil, err
 	}
 	f.TLS.Files = a.Own()
+	a.PeopleByName = f.Access != ""
 	e := &access.Enrolment{Authority: a, Validity: f.JoinedFor, Log: logger}
 	if !f.NoGossip && !command.Loopback(f.Gossip.Listen) {
 		if err := f.shareGossip(e, filepath.Join(dir, "gossip.key")); err != nil {
