@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -153,18 +155,26 @@ Settings: coordinator, tls-ca, tls-cert, tls-key in %s. Certificate: %s.
 To undo this, remove these four settings and that folder.
 `
 
-// configure sets settings in the user's configuration file, keeps the others, and returns its path.
+// configure sets settings in the user's configuration file, keeps all else in it, and returns its path.
 func configure(settings map[string]string) (string, error) {
 	path, err := command.UserFile()
 	if err != nil {
 		return "", err
 	}
-	v := viper.New()
-	v.SetConfigFile(path)
-	v.SetConfigPermissions(0o600)
-	_ = v.ReadInConfig() // no command starts with a file that cannot be read
-	for name, value := range settings {
-		v.Set(name, value)
+	text, added, check := "", "", viper.New()
+	old, _ := os.ReadFile(path) // no command starts with a file that cannot be read
+	for line := range strings.Lines(string(old)) {
+		name, _, _ := strings.Cut(line, ":")
+		if settings[strings.ToLower(name)] == "" {
+			text += strings.TrimSuffix(line, "\n") + "\n"
+		}
 	}
-	return path, v.WriteConfig()
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		added += fmt.Sprintf("%s: %q\n", name, settings[name])
+	}
+	check.SetConfigType("yaml")
+	if err := check.ReadConfig(strings.NewReader(text + added)); err != nil || check.GetString("tls-key") == "" {
+		return "", fmt.Errorf("%s has these settings in another form than NAME: VALUE in a line: change them yourself\n%s", path, added)
+	}
+	return path, os.WriteFile(path, []byte(text+added), 0o600) // through a link, too
 }
