@@ -232,10 +232,15 @@ func (r *rival) mean() float64 {
 	return floats.Sum(r.values()) / float64(max(1, len(r.probes)))
 }
 
-// best returns the best target that is left and mostly within the limits. Nil: there is none.
+// good returns the targets that are left and mostly within the limits, in the plan's order.
+func (s *race) good() []*rival {
+	return slices.DeleteFunc(s.left(), func(r *rival) bool { n, _ := r.breaks(); return 2*n >= len(r.probes) })
+}
+
+// best returns the best of the good targets. Nil: there is none.
 func (s *race) best() (best *rival) {
-	for _, r := range s.left() {
-		if n, _ := r.breaks(); 2*n < len(r.probes) && (best == nil || r.mean() > best.mean()) {
+	for _, r := range s.good() {
+		if best == nil || r.mean() > best.mean() {
 			best = r
 		}
 	}
@@ -300,12 +305,10 @@ func (s *race) Record() *spatev1.SeriesRecord {
 func (s *race) found(best *rival, rivals []*rival) []string {
 	who, verb, how := best.name, "is the best of", "as good within "+percent(s.asked.GetTolerance())+": "
 	if s.unsure != "" || s.ended != "" {
-		together := s.left()
+		together := s.good()
 		who = words.Shorten(lists.Each(together, func(r *rival) string { return r.name }), listed)
-		verb, how = "leads", "not told apart from "+best.name+": "
-		if len(together) > 1 {
-			verb = "lead"
-		}
+		verb = map[bool]string{true: "leads", false: "lead"}[len(together) == 1]
+		how = "not told apart from " + best.name + ": "
 	}
 	value := strings.Replace(rateWords(math.Exp(best.mean())), "req/s", s.unit(), 1)
 	if s.sign < 0 {

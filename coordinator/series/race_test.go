@@ -145,6 +145,24 @@ func TestRaceIsNotDecidedByInvalidStages(t *testing.T) {
 	}
 }
 
+// A race that is not decided is led by those that are mostly within the limits.
+func TestRaceIsLedWithinLimits(t *testing.T) {
+	e := newEngines([]float64{0.2, 0.2}, 1)
+	within := &spatev1.Objectives{Latencies: []*spatev1.Limit{{Metric: "tpot", AtMost: durationpb.New(50 * time.Millisecond)}}}
+	s := choice(2, func(c *spatev1.Choose) { c.Within, c.Budget = within, durationpb.New(time.Minute) })
+	course, rec := raced(t, s, func(step series.Step) series.Outcome {
+		o, tpot := e.run(step), 40*time.Millisecond
+		if step.Entrant == 1 && step.Load.GetRepeat() == 1 {
+			tpot = 60 * time.Millisecond
+		}
+		o.Latencies = []*time.Duration{&tpot}
+		return o
+	})
+	if len(course) != 4 || !strings.HasPrefix(rec.GetSentence(), "a leads 2 targets") {
+		t.Errorf("%s: %s", course, rec.GetSentence())
+	}
+}
+
 // The lowest latency within limits wins. A target that is faster and beyond them does not, nor does it drop others.
 func TestRaceKeepsItsLimits(t *testing.T) {
 	e := newEngines([]float64{0.2, 0.3, 0.1}, 1)
