@@ -25,7 +25,7 @@ func Facts(r *results.Result) []Fact {
 	w := &writer{Headline: &results.Headline{}, r: r}
 	w.curves = w.curvesOf()
 	return []Fact{{"Knee", w.each(w.knee)}, {"SLO", w.each(w.slo)}, {"Agents", w.agents()},
-		{"Again", "spate run plan.yaml, in the folder of the run"}, {"Next", w.next()}}
+		{"Again", again(r)}, {"Next", w.next()}}
 }
 
 // each says something of each curve, once if it is the same of all. Before the first colon is what they may share.
@@ -33,17 +33,14 @@ func (w *writer) each(of func(*curve) string) string {
 	if len(w.curves) == 0 {
 		return "not measured: no stage can be believed"
 	}
-	var texts, named []string
-	lead, _, shared := strings.Cut(of(w.curves[0]), ": ")
-	for _, c := range w.curves {
-		shared = shared && strings.HasPrefix(of(c), lead+": ")
+	all := lists.Each(w.curves, of)
+	lead, _, _ := strings.Cut(all[0], ": ")
+	if lead += ": "; slices.ContainsFunc(all, func(text string) bool { return !strings.HasPrefix(text, lead) }) {
+		lead = ""
 	}
-	for _, c := range w.curves {
-		text := of(c)
-		if shared {
-			text = strings.TrimPrefix(text, lead+": ")
-		}
-		name := c.target + ", " + c.workload
+	var texts, named []string
+	for i, c := range w.curves {
+		text, name := strings.TrimPrefix(all[i], lead), c.target+", "+c.workload
 		switch first := w.curves[0]; {
 		case !slices.ContainsFunc(w.curves, func(o *curve) bool { return o.workload != first.workload }):
 			name = c.target
@@ -58,10 +55,7 @@ func (w *writer) each(of func(*curve) string) string {
 	if more := len(named) - 2*most; more > 0 {
 		named = append(named[:2*most], fmt.Sprintf("%d more in the tables", more))
 	}
-	if shared {
-		named[0] = lead + ": " + named[0]
-	}
-	return words.Printable(strings.Join(named, "; "))
+	return words.Printable(lead + strings.Join(named, "; "))
 }
 
 // fewestLoads is the number of loads from which on one of them is a knee.
@@ -161,18 +155,30 @@ func (w *writer) agents() string {
 	return words.Printable(text + end)
 }
 
-// next says how to go on: with what makes the answer clear, or else with what keeps it true.
+// again says how to run the plan that is kept with a run.
+func again(r *results.Result) string {
+	text := "spate run plan.yaml, in the folder of the run"
+	rows := func(p results.PartResult) bool { return p.Dataset != nil }
+	if slices.ContainsFunc(r.Stages, func(s results.StageResult) bool {
+		return s.Dataset != nil || slices.ContainsFunc(s.Parts, rows)
+	}) {
+		text += "; the files that it names by relative paths must be there"
+	}
+	return text
+}
+
+// next says how to go on, in the folder of the run: with what makes the answer clear, or else with what keeps it true.
 func (w *writer) next() string {
-	dir, h := "runs/"+w.r.Run.ID, w.r.Headline
+	h := w.r.Headline
 	switch {
 	case h == nil || !w.r.Run.Complete || h.Kind == Nothing:
 		return "see what went wrong, and run it again"
 	case h.Kind != Targets:
-		return "spate run plan.yaml --gate " + dir + " shows if a later version is worse than this run"
+		return "there, spate run plan.yaml --gate . shows if a later version is worse than this run"
 	case h.Verdict != nil && *h.Verdict == Unclear:
-		return "spate run " + dir + "/plan.yaml --set loads[0].repeats=3 repeats the first load, which shows what chance does"
+		return "there, spate run plan.yaml --set loads[0].repeats=3 repeats the first load, which shows what chance does"
 	}
-	return "spate compare --by target " + dir + " has each difference with its interval"
+	return "there, spate compare --by target . has each difference with its interval"
 }
 
 // plain puts the message in place of a server's answer in JSON, which may be cut off.

@@ -433,7 +433,7 @@ func TestWeek(t *testing.T) {
 	}
 }
 
-// Facts name the agents, those that were lost, and where requests failed.
+// Facts name the agents, those that were lost, and where requests failed; to run a plan again takes its files.
 func TestAgents(t *testing.T) {
 	r := run(one, one).Result
 	r.Run.Agents = []results.RunAgent{{Name: "eu-1", Region: "eu"}, {Name: "us-1", Region: "us"}, {Name: "local"}}
@@ -444,6 +444,10 @@ func TestAgents(t *testing.T) {
 		"failed requests: us-1 3"}
 	if got := Facts(r)[2]; got != want {
 		t.Errorf("%+v", got)
+	}
+	r.Stages[1].Parts = []results.PartResult{{Dataset: &results.Dataset{}}}
+	if got := Facts(r)[3].Text; !strings.HasSuffix(got, "; the files that it names by relative paths must be there") {
+		t.Error(got)
 	}
 }
 

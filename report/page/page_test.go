@@ -306,9 +306,9 @@ func TestChangesByLoad(t *testing.T) {
 func TestNextCommand(t *testing.T) {
 	in := input(trust.Valid, stage(0, "t", 1, trust.Valid))
 	for want, h := range map[string]results.Headline{
-		"/plan.yaml --set loads[0].repeats=3 repeats": {Kind: headline.Targets, Verdict: new(headline.Unclear)},
-		"spate compare --by target runs/":             {Kind: headline.Targets, Verdict: new(headline.Better)},
-		"spate run plan.yaml --gate runs/":            {Kind: headline.Target},
+		"there, spate run plan.yaml --set loads[0].repeats=3 repeats": {Kind: headline.Targets, Verdict: new(headline.Unclear)},
+		"spate compare --by target . has":                             {Kind: headline.Targets, Verdict: new(headline.Better)},
+		"spate run plan.yaml --gate . shows":                          {Kind: headline.Target},
 	} {
 		in.Result.Headline = &h
 		if !strings.Contains(written(t, in), want) {
