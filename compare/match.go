@@ -162,12 +162,10 @@ func (s *Side) targets() []string {
 // renaming returns the baseline's name for each target of the other side: the only target of both, or the same name.
 func renaming(baseline, other *Side) func(string) string {
 	ours, theirs := baseline.targets(), other.targets()
-	return func(name string) string {
-		if len(ours) == 1 && len(theirs) == 1 {
-			return ours[0]
-		}
-		return name
+	if len(ours) == 1 && len(theirs) == 1 {
+		return func(string) string { return ours[0] }
 	}
+	return func(name string) string { return name }
 }
 
 // Run is a run to compare.

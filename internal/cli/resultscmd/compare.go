@@ -44,9 +44,9 @@ func NewCompare() *cobra.Command {
 // run compares the runs and prints the comparison.
 func (f *flags) run(cmd *cobra.Command, args []string) error {
 	host.CollectLess(25) // a run is read piece by piece, and each soon is garbage
-	options, err := f.options()
+	tolerance, err := compare.Tolerance(f.Tolerance)
 	if err != nil {
-		return command.BadInput(err)
+		return command.BadInputf("--tolerance %w", err)
 	}
 	if len(args) < 2 && f.By == "run" {
 		return command.BadInputf("only one run is given: give another one, or --by target to compare its targets")
@@ -56,7 +56,7 @@ func (f *flags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return command.BadInput(err)
 	}
-	c, err := compare.Of(sides, options)
+	c, err := compare.Of(sides, compare.Options{Tolerance: tolerance, AllowInvalid: f.Invalid})
 	if err != nil {
 		return command.BadInput(err)
 	}
@@ -65,15 +65,6 @@ func (f *flags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	return f.conclude(c)
-}
-
-// options checks the flags.
-func (f *flags) options() (compare.Options, error) {
-	tolerance, err := compare.Tolerance(f.Tolerance)
-	if err != nil {
-		return compare.Options{}, fmt.Errorf("--tolerance %w", err)
-	}
-	return compare.Options{Tolerance: tolerance, AllowInvalid: f.Invalid}, nil
 }
 
 // sides opens the runs of each argument: one that exists, or several with commas between them.

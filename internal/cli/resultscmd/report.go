@@ -58,14 +58,31 @@ func (f *reportFlags) run(cmd *cobra.Command, args []string) error {
 	if err := f.Printed.check(); err != nil {
 		return err
 	}
-	options := report.Options{Thresholds: f.Thresholds}
 	if err := plancmd.CheckThresholds(f.Thresholds); err != nil {
 		return command.BadInput(err)
 	}
 	if err := f.keepBaseline(dir); err != nil {
 		return err
 	}
-	return writeReport(cmd.OutOrStdout(), cmd.ErrOrStderr(), dir, options, &f.Printed)
+	result, err := report.Write(dir, report.Options{Thresholds: f.Thresholds})
+	if result == nil {
+		return unreadable(dir, err)
+	}
+	if err == nil {
+		err = f.Printed.print(cmd.OutOrStdout(), dir, result)
+	}
+	if err != nil {
+		return err
+	}
+	if result.Run.Outcome == nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "spate: the run has not ended, so its result is partial; if its command was killed, "+
+			"spate runs resume %s runs the rest\n", dir)
+	}
+	if failed := report.FailedThresholds(result); len(failed) > 0 {
+		return command.Exit(command.ExitMissed, fmt.Errorf("%s: %s: %s", report.ThresholdWords(result), failed[0].Words(),
+			report.ThresholdOutcome(failed[0])))
+	}
+	return nil
 }
 
 // keepBaseline copies the baseline, if one is given, to the run directory.
@@ -171,32 +188,6 @@ func unreadable(dir string, err error) error {
 		return command.BadInputf("%s is not a run directory: there is no %s in it", dir, ledger.File)
 	}
 	return command.BadInputf("%s is not a run directory: %w", dir, err)
-}
-
-// writeReport makes a run directory's files and prints what is asked for.
-func writeReport(out, notes io.Writer, dir string, options report.Options, p *printing) error {
-	result, err := report.Write(dir, options)
-	if result == nil {
-		return unreadable(dir, err)
-	}
-	if err != nil {
-		return err
-	}
-	if err := p.print(out, dir, result); err != nil {
-		return err
-	}
-	if result.Run.Outcome == nil {
-		fmt.Fprintf(
-			notes,
-			"spate: the run has not ended, so its result is partial; if its command was killed, spate runs resume %s runs the rest\n",
-			dir,
-		)
-	}
-	if failed := report.FailedThresholds(result); len(failed) > 0 {
-		return command.Exit(command.ExitMissed, fmt.Errorf("%s: %s: %s", report.ThresholdWords(result), failed[0].Words(),
-			report.ThresholdOutcome(failed[0])))
-	}
-	return nil
 }
 
 // showReport prints the tables of a result.
