@@ -250,8 +250,7 @@ type element struct {
 }
 
 // elementsOf reads the elements of a page: branch (position u32, key size u32, page u64) or leaf (flags, position, key
-// size, value size u32). Positions count from the element itself. Elements that cannot be read are skipped, and the
-// error is about the first problem.
+// size, value size u32). Positions count from the element itself. After an error it returns those before.
 func elementsOf(page []byte) (out []element, err error) {
 	if len(page) < pageHeader {
 		return nil, fmt.Errorf("%d bytes", len(page))
@@ -260,20 +259,17 @@ func elementsOf(page []byte) (out []element, err error) {
 	if flags != branchFlag && flags != leafFlag || flags == branchFlag && count == 0 {
 		return nil, fmt.Errorf("kind %#x with %d elements", flags, count)
 	}
-	if room := (len(page) - pageHeader) / elementSize; count > room {
-		err, count = fmt.Errorf("%d elements in %d bytes", count, len(page)), room
+	if count > (len(page)-pageHeader)/elementSize {
+		return nil, fmt.Errorf("%d elements in %d bytes", count, len(page))
 	}
 	for i := range count {
 		e, ok := elementOf(page, pageHeader+i*elementSize, flags)
 		if !ok {
-			if err == nil {
-				err = fmt.Errorf("element %d cannot be read", i)
-			}
-			continue
+			return out, fmt.Errorf("element %d cannot be read", i)
 		}
 		out = append(out, e)
 	}
-	return out, err
+	return out, nil
 }
 
 // elementOf reads the element at an offset of a page. It returns false if the element points outside the page or is

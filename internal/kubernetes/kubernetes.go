@@ -58,8 +58,7 @@ func look(t *spatev1.KubernetesTarget, get func(to any, args ...string) error) (
 
 // slice is the part of a Kubernetes EndpointSlice (discovery.k8s.io/v1) that is needed.
 type slice struct {
-	AddressType string
-	Endpoints   []struct {
+	Endpoints []struct {
 		Addresses  []string
 		Conditions struct{ Ready *bool }
 	}
