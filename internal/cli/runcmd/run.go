@@ -101,11 +101,11 @@ func onePlan(_ *cobra.Command, args []string) error {
 
 // run is the whole command: check everything, start things, follow the run, report.
 func (f *runFlags) run(cmd *cobra.Command, args []string) error {
-	if command.Prefer(cmd.Flags(), "agents", "coordinator") != "" {
-		fmt.Fprintln(
-			cmd.ErrOrStderr(),
-			"--agents: the run is on this machine; the coordinator in the environment or the configuration file is ignored",
-		)
+	command.Prefer(cmd.Flags(), "on", "agents")
+	for _, own := range []string{"agents", "on"} {
+		if command.Prefer(cmd.Flags(), own, "coordinator") == "coordinator" {
+			fmt.Fprintf(cmd.ErrOrStderr(), "--%s: the coordinator in the environment or the configuration file is ignored\n", own)
+		}
 	}
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
