@@ -81,7 +81,7 @@ func (w *writer) knee(c *curve) string {
 	}
 	switch {
 	case knee == nil:
-		return fmt.Sprintf("n/a for %s: it takes %d that have an order", words.Count(uint64(len(c.points)), "load"), fewestLoads)
+		return fmt.Sprintf("n/a for %s: a knee needs %d that have an order", words.Count(uint64(len(c.points)), "load"), fewestLoads)
 	case knee == c.points[len(c.points)-1]:
 		so += ", the highest load measured"
 	}
@@ -96,7 +96,7 @@ func (w *writer) slo(c *curve) string {
 	var text string
 	switch {
 	case some < 0:
-		return "none is set: with slo in a plan, loads are judged"
+		return "none is set: add slo to the plan to judge loads"
 	case !limited:
 		at = c.points[some]
 		within := lists.Count(c.points, func(p *point) bool { return p.kept })
