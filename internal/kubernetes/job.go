@@ -113,7 +113,8 @@ func (j *Job) look(ctx context.Context) (names []string, waits string, err error
 		if err != nil {
 			return nil, "", err
 		}
-		if i, err := strconv.Atoi(p.Metadata.Annotations["batch.kubernetes.io/job-completion-index"]); err == nil {
+		i, err := strconv.Atoi(p.Metadata.Annotations["batch.kubernetes.io/job-completion-index"])
+		if err == nil && i >= 0 && i < j.Agents { // anybody could label a pod
 			names[i] = p.Metadata.Name
 		}
 		waits = cmp.Or(waits, wait)

@@ -2,7 +2,10 @@ package kubernetes
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -61,5 +64,27 @@ func TestManifest(t *testing.T) {
 		if string(a) != string(b) {
 			t.Errorf("%s: %s, the chart has %s", name, b, a)
 		}
+	}
+}
+
+// A pod that somebody else labels as one of the Job's, with a number that the Job does not have, is not taken for one.
+func TestForeignPods(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("kubectl is a script here")
+	}
+	bin := t.TempDir()
+	pods := ""
+	for i, index := range []string{"-1", "2", "1", "0", "x"} {
+		pods += fmt.Sprintf(`{"metadata": {"name": "p%d", "annotations": {"batch.kubernetes.io/job-completion-index": "%s"}}, `+
+			`"status": {"containerStatuses": [{"state": {"running": {}}}]}},`, i, index)
+	}
+	script := fmt.Sprintf("#!/bin/sh\necho '{\"items\": [%s]}'\n", strings.TrimSuffix(pods, ","))
+	if err := os.WriteFile(filepath.Join(bin, "kubectl"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin)
+	names, waits, err := (&Job{Name: "spate-x", Agents: 2}).look(t.Context())
+	if err != nil || waits != "" || !slices.Equal(names, []string{"p3", "p2"}) {
+		t.Errorf("%v, %q, %v", names, waits, err)
 	}
 }
