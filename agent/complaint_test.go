@@ -84,7 +84,7 @@ func TestConnectErrors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c
+		return credentials.NewTLS(c)
 	}
 	dial := func(f certs.Files) credentials.TransportCredentials {
 		c, err := f.Dial(certs.Agent)

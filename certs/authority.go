@@ -151,20 +151,20 @@ func (a *Authority) Enrol(
 	who Identity, token, name string, request []byte, now time.Time, validity time.Duration,
 ) (Identity, []byte, error) {
 	r, err := x509.ParseCertificateRequest(request[:min(len(request), maxRequest)])
+	if err == nil {
+		err = r.CheckSignature()
+	}
 	if err != nil {
 		return who, nil, refused("the signing request is not valid: %v", err)
 	}
 	key, is := r.PublicKey.(*ecdsa.PublicKey)
-	if !is { // large keys of other kinds take long to check
+	if !is {
 		return who, nil, refused("the signing request is for a key of %s: want ECDSA", r.PublicKeyAlgorithm)
-	}
-	if err := r.CheckSignature(); err != nil {
-		return who, nil, refused("the signing request is not valid: %v", err)
 	}
 	a.joining.Lock()
 	defer a.joining.Unlock()
 	if token != "" || who.Role == Stranger {
-		if who, now, err = a.admit(token, name, key, now); err != nil {
+		if who, err = a.admit(token, name, key, now); err != nil {
 			return who, nil, err
 		}
 	}
@@ -194,37 +194,34 @@ func (a *Authority) invited(token, name string, now time.Time) (id Identity, bou
 	return id, bound, made, nil
 }
 
-// admit returns whom a token lets take part, and from when on. a.joining is held.
-func (a *Authority) admit(token, name string, key *ecdsa.PublicKey, now time.Time) (Identity, time.Time, error) {
+// admit returns whom a token lets take part. a.joining is held.
+func (a *Authority) admit(token, name string, key *ecdsa.PublicKey, now time.Time) (Identity, error) {
 	id, bound, made, err := a.invited(token, name, now)
 	if err != nil {
-		return id, now, err
+		return id, err
 	}
 	revoked, err := readRevoked(a.Own().revoked())
 	for other, at := range revoked {
-		if strings.HasPrefix(other, string(id.Role)+"/") && !made.After(at) {
-			return id, now, refused("the invitation was made before %s was revoked, which ended all invitations of that role: "+
+		if strings.HasPrefix(other, string(id.Role)+"/") && made.Before(at) {
+			return id, refused("the invitation was made before %s was revoked, which ended all invitations of that role: "+
 				"ask for a new one (`spate certs invite %s`)", other, id.Role)
 		}
 	}
 	text, _ := os.ReadFile(a.record(id)) // none: the name is free
 	if text == nil && !a.names.AllowN(now, 1) {
-		return id, now, status.Errorf(codes.ResourceExhausted, "%d new names have joined: try again in a few seconds", mostNames)
+		return id, status.Errorf(codes.ResourceExhausted, "%d new names have joined: try again in a few seconds", mostNames)
 	}
 	if old, err := x509.ParseCertificate(text); err == nil && !bound && now.Before(old.NotAfter) &&
-		issuedAt(old).After(revoked[id.path()]) && !key.Equal(old.PublicKey) {
-		return id, now, refused("the name %s was taken by the %s of another machine at %s: give another --name, or ask for an "+
+		!issuedAt(old).Before(revoked[id.path()]) && !key.Equal(old.PublicKey) {
+		return id, refused("the name %s was taken by the %s of another machine at %s: give another --name, or ask for an "+
 			"invitation of this name (`spate certs invite %[2]s %[1]s`)", id.Name, id.Role,
 			issuedAt(old).UTC().Format(time.DateTime))
 	}
-	if earliest := revoked[id.path()].Add(time.Second); now.Before(earliest) {
-		now = earliest // a certificate has whole seconds, and must not count as older than the revocation
-	}
-	return id, now, err
+	return id, err
 }
 
 // Unnoticed is the longest that a coordinator may not know of a revocation, and still renew the certificate.
-const Unnoticed = 2 * time.Second
+const Unnoticed = 3 * time.Second
 
 // Revoke takes back the certificates of a name (ROLE/NAME, or NAME for an agent and a client of that name) that are
 // issued until it cannot go Unnoticed, and all invitations of their roles. It returns whose they were.
@@ -242,7 +239,7 @@ func (a *Authority) Revoke(name string, now time.Time) (whose []Identity, err er
 	for _, id := range []Identity{{Agent, name}, {Client, name}, {Role(role), rest}} {
 		if _, err := os.Stat(a.record(id)); err == nil && id.Role != Coordinator {
 			whose = append(whose, id)
-			all[id.path()] = now.Add(Unnoticed)
+			all[id.path()] = now.Add(Unnoticed).Truncate(time.Second) // certificates have whole seconds
 		}
 	}
 	if whose == nil {
@@ -293,7 +290,7 @@ func (r *Revocations) check(cert *x509.Certificate) error {
 		r.looked = now
 		r.list, r.err = readRevoked(r.path)
 	}
-	if at, is := r.list[id.path()]; is && !issuedAt(cert).After(at) {
+	if at := r.list[id.path()]; issuedAt(cert).Before(at) {
 		return fmt.Errorf("the certificate of %s was revoked at %s: it can join again only by a new invitation "+
 			"(`spate certs invite %s`)", id, at.UTC().Format(time.DateTime), id.Role)
 	}

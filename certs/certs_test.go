@@ -69,13 +69,14 @@ func (w *watched) Clone() credentials.TransportCredentials { return w }
 func serve(t *testing.T, f Files) *server {
 	t.Helper()
 	s := &server{strangers: make(chan struct{}, 1000)}
-	creds, err := f.Server(false)
+	config, err := f.Server(false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	services := map[string][]Role{healthpb.Health_ServiceDesc.ServiceName: {Agent}}
 	refused := func(Identity, string) { s.refused.Add(1) }
-	options := append(Authorise(services, f.Revocations(), refused), grpc.Creds(&watched{creds, s.strangers}))
+	creds := &watched{credentials.NewTLS(config), s.strangers}
+	options := append(Authorise(services, f.Revocations(), refused), grpc.Creds(creds))
 	g := grpc.NewServer(options...)
 	healthpb.RegisterHealthServer(g, health.NewServer())
 	l, err := net.Listen("tcp", "127.0.0.1:0")

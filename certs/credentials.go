@@ -18,22 +18,9 @@ import (
 )
 
 // Server returns the coordinator's side of connections: a peer must hold an agent's or a client's certificate. With
-// strangers a peer may also have none, to join by an invitation. The program's own certificate is read again for each
-// connection, so that a renewed one takes effect at once.
-func (f Files) Server(strangers bool) (credentials.TransportCredentials, error) {
-	config, err := f.serverConfig(strangers)
-	if err != nil {
-		return nil, err
-	}
-	return credentials.NewTLS(config), nil
-}
-
-// Browsers returns the coordinator's side of connections whose peers need no certificate. A certificate that a peer
-// presents must be an agent's or a client's; Revocations.PeerOf tells whose.
-func (f Files) Browsers() (*tls.Config, error) { return f.serverConfig(true) }
-
-// serverConfig returns the settings of servers: certificates of peers must not be a coordinator's.
-func (f Files) serverConfig(strangers bool) (*tls.Config, error) {
+// strangers a peer may also have none, as browsers, and programs that join; Revocations.PeerOf tells whose one is. The
+// program's own certificate is read again for each connection, so that a renewed one takes effect at once.
+func (f Files) Server(strangers bool) (*tls.Config, error) {
 	pool, err := f.checked(Coordinator)
 	if err != nil {
 		return nil, err

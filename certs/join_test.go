@@ -268,11 +268,11 @@ func TestRevoked(t *testing.T) {
 		}
 	}
 	at := now.Add(100 * time.Millisecond)
-	later := at.Add(Unnoticed + time.Millisecond)
+	later := at.Add(Unnoticed)
 	if whose, err := a.Revoke("gpu", at); err != nil || len(whose) != 1 || whose[0] != (Identity{Agent, "gpu"}) {
 		t.Fatalf("%v, %v", whose, err)
 	}
-	if err := check(); err == nil || !strings.Contains(err.Error(), "of agent gpu was revoked at 2026-11-29 12:00:02: it can "+
+	if err := check(); err == nil || !strings.Contains(err.Error(), "of agent gpu was revoked at 2026-11-29 12:00:03: it can "+
 		"join again only by a new invitation (`spate certs invite agent`)") {
 		t.Errorf("after: %v", err)
 	}
@@ -326,7 +326,7 @@ func TestRevocationBeatsRenewal(t *testing.T) {
 		if err = errors.Join(check(), renew(Identity{Agent, "gpu"}, "")); err != nil {
 			t.Fatalf("the list is read at each call: %v", err)
 		}
-		time.Sleep(time.Second)
+		time.Sleep(Unnoticed)
 		if err := check(); err == nil {
 			t.Error("a certificate that was renewed right after its revocation is valid")
 		}

@@ -415,7 +415,7 @@ func TestCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := issue(certs.Coordinator, "c", "127.0.0.1")
-	secure, err := own.Browsers()
+	secure, err := own.Server(true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,17 +63,18 @@ var allowed = map[string][]certs.Role{
 func (a *Admission) Options(files certs.Files, strangers bool) ([]grpc.ServerOption, error) {
 	creds, authorise := insecure.NewCredentials(), []grpc.ServerOption(nil)
 	if files.Given() {
-		var err error
-		if creds, err = files.Server(strangers); err != nil {
+		config, err := files.Server(strangers)
+		if err != nil {
 			return nil, err
 		}
+		creds = credentials.NewTLS(config)
 		authorise = certs.Authorise(allowed, files.Revocations(), func(who certs.Identity, method string) {
 			a.CallsRefused.Add(1)
-			a.log.Warn("call refused", "who", who.String(), "method", method)
+			tell(a.log, "what", "call", "who", who.String(), "method", method)
 		})
 	}
-	return append([]grpc.ServerOption{grpc.Creds(limitedCreds{creds, a}), grpc.ChainStreamInterceptor(a.stream),
-		grpc.ConnectionTimeout(strangerTime)}, authorise...), nil
+	return append([]grpc.ServerOption{grpc.Creds(limitedCreds{creds, a}), grpc.ChainStreamInterceptor(a.stream)},
+		authorise...), nil
 }
 
 // Limits bound what peers can ask of a coordinator, so that a faulty peer does not stop the others. Normal agents and
@@ -110,8 +111,18 @@ func (l Limits) withDefaults() Limits {
 func (a *Admission) refuse(ctx context.Context, format string, args ...any) error {
 	a.Limited.Add(1)
 	reason := fmt.Sprintf(format, args...)
-	a.log.Warn("refused", "address", AddressOf(ctx), "reason", reason)
+	tell(a.log, "what", "stream", "address", AddressOf(ctx), "reason", reason)
 	return LimitError(reason)
+}
+
+// refusals limits the lines about those who are refused: strangers cause them, too. All are counted.
+var refusals = rate.NewLimiter(10, 1000)
+
+// tell logs a refusal.
+func tell(log *slog.Logger, args ...any) {
+	if refusals.Allow() {
+		log.Warn("refused", args...)
+	}
 }
 
 // AddressOf returns the address of a call's peer, empty if it is not known.
@@ -185,14 +196,14 @@ func (d limitedCreds) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthI
 		leave()
 		a.Limited.Add(1)
 		err := fmt.Errorf("%d connections (an agent takes two) are the most %s", a.limits.Connections, a.limits.reason)
-		a.log.Warn("refused", "address", raw.RemoteAddr(), "reason", err)
+		tell(a.log, "what", "connection", "address", raw.RemoteAddr(), "reason", err)
 		return nil, nil, err
 	}
 	conn, info, err := d.TransportCredentials.ServerHandshake(raw)
 	if err != nil {
 		leave()
 		a.ConnectionsRefused.Add(1)
-		a.log.Warn("connection refused", "from", raw.RemoteAddr(), "reason", err)
+		tell(a.log, "what", "connection", "address", raw.RemoteAddr(), "reason", err)
 		return nil, nil, err
 	}
 	c := &countedConn{Conn: conn, leave: leave, Reader: conn}
@@ -305,7 +316,7 @@ func (e *Enrolment) Enrol(ctx context.Context, q *spatev1.EnrolRequest) (*spatev
 		a.GossipKeys, err = e.GossipKeys()
 	}
 	if err != nil {
-		e.Log.Warn("certificate refused", "who", who.String(), "address", AddressOf(ctx), "reason", err)
+		tell(e.Log, "what", "certificate", "who", who.String(), "address", AddressOf(ctx), "reason", err)
 		return nil, err
 	}
 	e.Log.Info("certificate issued", "who", who.String(), "address", AddressOf(ctx))

@@ -2,11 +2,20 @@ package access
 
 import (
 	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"log/slog"
+	"math/big"
 	"net"
+	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -170,6 +179,72 @@ func TestAnotherAuthorityIsRefused(t *testing.T) {
 		"between") {
 		t.Errorf("joined another cluster: %v", err)
 	}
+}
+
+// Who stands between with what a member can get, its own certificate and the one of the authority, is refused.
+func TestMembersCannotStandBetween(t *testing.T) {
+	d := open(t)
+	agent, _ := d.member(certs.Agent)
+	member, err := tls.LoadX509KeyPair(agent.Cert, agent.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := open(t).authority.Own()
+	foreign, err := tls.LoadX509KeyPair(other.Cert, other.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := signedBy(t, member)
+	root, leaf := d.authority.Certificate(), foreign.Certificate[0]
+	for what, c := range map[string]struct {
+		key   crypto.PrivateKey
+		chain [][]byte
+		says  string
+	}{
+		"a member":                   {member.PrivateKey, [][]byte{member.Certificate[0], root}, "not a coordinator but agent m"},
+		"a member without the chain": {member.PrivateKey, member.Certificate[:1], "not that of the invitation"},
+		"another cluster":            {foreign.PrivateKey, [][]byte{leaf, root}, "signed by unknown authority"},
+		"many":                       {foreign.PrivateKey, append(slices.Repeat([][]byte{leaf}, 100), root), "signed by unknown authority"},
+		"no root at the end":         {foreign.PrivateKey, [][]byte{leaf, root, leaf}, "not that of the invitation"},
+		"signed by a member":         {forged.PrivateKey, append(forged.Certificate, member.Certificate[0], root), "authority"},
+	} {
+		pair := tls.Certificate{Certificate: c.chain, PrivateKey: c.key}
+		l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			if conn, err := l.Accept(); err == nil {
+				_ = conn.(*tls.Conn).Handshake() // fails, as it should
+				_ = conn.Close()
+			}
+		}()
+		raw, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = d.invitation(certs.Agent).Dial().ClientHandshake(t.Context(), "h", raw)
+		if err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", what, err)
+		}
+		_, _ = raw.Close(), l.Close()
+	}
+}
+
+// signedBy returns a coordinator's certificate that a member has signed.
+func signedBy(t *testing.T, member tls.Certificate) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim := &x509.Certificate{NotAfter: time.Now().Add(time.Hour), SerialNumber: big.NewInt(1),
+		URIs: []*url.URL{{Scheme: "spate", Host: "coordinator", Path: "/coordinator"}}}
+	der, err := x509.CreateCertificate(rand.Reader, claim, member.Leaf, &key.PublicKey, member.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
 // A stream that is open when its certificate is revoked ends at its next message, and further calls are refused.

@@ -134,3 +134,14 @@ func TestStreamsAreBounded(t *testing.T) {
 		t.Errorf("a third stream: %v", err)
 	}
 }
+
+// Strangers cannot fill the disk with lines about refusals, but all of them count.
+func TestRefusalsAreBounded(t *testing.T) {
+	var text strings.Builder
+	for range 5000 {
+		tell(slog.New(slog.NewTextHandler(&text, nil)))
+	}
+	if n := strings.Count(text.String(), "\n"); n < 1 || n > 1500 {
+		t.Errorf("%d lines", n)
+	}
+}

@@ -81,7 +81,7 @@ func (f *WebFlags) Start(
 	var secure *tls.Config
 	scheme := "http"
 	if files.Given() {
-		if secure, err = files.Browsers(); err != nil {
+		if secure, err = files.Server(true); err != nil {
 			return nil, err
 		}
 		scheme = "https"
