@@ -56,8 +56,8 @@ type Config struct {
 	// OpenSink opens the sink for a run's merged results while the run is in progress. The coordinator closes the sink
 	// at the run's end. Nil: no sink.
 	OpenSink func(runDir string) (sink.Sink, error)
-	// OpenHistory opens the history of the runs in DataDir. The coordinator records each run that ends, and closes the
-	// history. Nil: there is none.
+	// OpenHistory opens the history of the runs in DataDir. The coordinator records each run that ends. Nil:
+	// there is none.
 	OpenHistory func(dataDir string, log *slog.Logger) (History, error)
 	// LeaveOn makes Run leave rather than close the coordinator if this is the cause of its context's end. Nil: Run
 	// always closes the coordinator.
@@ -98,8 +98,6 @@ type History interface {
 	// Read returns a metric over the newest runs of a plan, at most so many. removed reports whether a run is not there
 	// any more. It fails if there is no such metric.
 	Read(plan, metric string, most int, removed func(run string) bool) (*spatev1.ReadHistoryResponse, error)
-	// Close closes the history.
-	Close() error
 }
 
 // Validate returns all errors in the configuration.

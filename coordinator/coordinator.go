@@ -292,9 +292,6 @@ func (c *Coordinator) end(leave bool) error {
 		for _, r := range waiting {
 			err = errors.Join(err, r.ledger.Close())
 		}
-		if h := c.pastRuns(); h != nil {
-			err = errors.Join(err, h.Close())
-		}
 		err = errors.Join(err, lock.Release())
 		if cluster != nil {
 			err = errors.Join(err, cluster.Close())

@@ -144,11 +144,6 @@ func (r *rig) crash() {
 		r.t.Error(err)
 	}
 	r.c.mu.Unlock()
-	if h := r.c.pastRuns(); h != nil {
-		if err := h.Close(); err != nil { // as the kernel would
-			r.t.Error(err)
-		}
-	}
 	r.gate.kill()
 	for _, run := range left {
 		if !run.isRebuilt() {

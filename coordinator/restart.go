@@ -38,9 +38,7 @@ func (c *Coordinator) resumeRuns() error {
 		return fmt.Errorf("coordinator: %w", err)
 	}
 	c.audit.Open(c.cfg.DataDir)
-	if err := c.openHistory(); err != nil {
-		return fmt.Errorf("coordinator: %w", err)
-	}
+	c.openHistory()
 	defer c.catchUp() // only now is it known which runs continue
 	ids, err := c.storage.IDs()
 	if err != nil {

@@ -188,22 +188,18 @@ func (c *Coordinator) hide(id string) (gone string, err error) {
 }
 
 // openHistory opens the history. Runs do not depend on it: without it the coordinator serves all the same.
-func (c *Coordinator) openHistory() error {
+func (c *Coordinator) openHistory() {
 	if c.cfg.OpenHistory == nil {
-		return nil
+		return
 	}
 	h, err := c.cfg.OpenHistory(c.cfg.DataDir, c.log)
 	if err != nil {
 		c.log.Error("there is no history until the next start: runs are kept, but not recorded", "error", err)
-		return nil
+		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
-		return h.Close()
-	}
 	c.history = h
-	return nil
 }
 
 // pastRuns returns the history, nil if there is none.

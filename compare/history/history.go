@@ -1,4 +1,4 @@
-// Package history keeps what the runs of a coordinator measured in one file of its data directory, for longer than the
+// Package history keeps what the runs of a coordinator measured in a folder of its data directory, for longer than the
 // runs themselves are kept: the numbers of their stages, each compared with the run before. It knows nothing of runs in
 // memory.
 //
@@ -7,86 +7,130 @@
 package history
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
+	"hash/crc32"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/compare/runfiles"
+	"github.com/spate-load/spate/internal/files"
+	"github.com/spate-load/spate/internal/lists"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// File is the name of the file in the data directory: a line for each run, by its checksum as it was written. Only its
-// last line about a run counts.
-const File = "history.jsonl"
+// Dir is the name of the folder in the data directory. It has a file for each run: a checksum, and its record as JSON,
+// or null if the run has nothing to record or was removed.
+const Dir = "history"
 
-// Limits. A stage takes some 2 KB.
-const (
-	mostLive = 64 << 20 // bytes of lines that count: beyond, the oldest records are removed
-	slack    = 1 << 20  // bytes of lines that do not count any more, and that are left in a small file
-	maxLine  = 16 << 20 // bytes of a line
-	maxRead  = 1000     // records that are kept in memory: pages show the same ones again and again
-)
+// mostBytes is how large the files become: beyond, each record replaces the oldest. A stage takes some 2 KB.
+const mostBytes = 64 << 20
 
-// Store is the file. Its methods may be called concurrently. They block on the disk.
+// Store is the folder. Its methods may be called concurrently. They block on the disk.
 type Store struct {
-	path string
-	log  *slog.Logger
+	dir string
+	log *slog.Logger
 
-	mu     sync.Mutex
-	file   *os.File
-	end    int64 // of the file's lines
-	live   int64 // bytes of the lines that count
-	number int64 // of the last line
-	runs   map[string]*entry
-	plans  map[string][]*entry // with records, by time
-	read   map[string]*compare.Record
+	mu   sync.Mutex
+	runs map[string]entry
+	size int // of all records, in bytes
 }
 
-// Open reads the file in a directory, or creates it. A damaged file is kept under another name, and a new one is begun
-// with the records that can be read, to which runs that are still there can be added again. It fails if the system does
-// not let it read or write the file. The caller closes the store.
+// entry is what is known of a run without its file.
+type entry struct {
+	run, plan string
+	time      time.Time
+	size      int
+	none      bool // it has nothing to record, or was removed
+}
+
+// byTime orders entries.
+func byTime(a, b entry) int { return cmp.Or(a.time.Compare(b.time), cmp.Compare(a.run, b.run)) }
+
+// Open reads the folder in a directory, or creates it. A damaged file is kept under another name: if its run is still
+// there, it can be recorded again. Open fails if the system does not let it read the folder.
 func Open(dir string, log *slog.Logger) (*Store, error) {
-	s := &Store{path: filepath.Join(dir, File), log: log}
-	f, err := os.OpenFile(s.path, os.O_RDWR|os.O_CREATE, 0o644)
-	if err != nil {
+	s := &Store{dir: filepath.Join(dir, Dir), log: log, runs: map[string]entry{}}
+	err := os.MkdirAll(s.dir, 0o755)
+	files, err1 := os.ReadDir(s.dir)
+	if err = errors.Join(err, err1); err != nil {
 		return nil, fmt.Errorf("history: %w", err)
 	}
-	if wrong := s.load(f); wrong != "" {
-		damaged := s.path + ".damaged"
-		log.Error("history is damaged: it is set aside, and built again from what can be read and the runs still there",
-			"file", damaged, "damage", wrong, "runs_read", len(s.runs))
-		if err = os.Rename(s.path, damaged); err == nil {
-			err = s.compact()
+	for _, f := range files {
+		run, is := strings.CutSuffix(f.Name(), ".json")
+		if !is {
+			continue
 		}
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("history: %w", err), s.Close())
+		if r, size, err := s.read(run); err != nil {
+			log.Error("a record of the history is damaged: it is set aside, and recorded again if its run is still there",
+				"run", run, "error", err, "set_aside", os.Rename(s.path(run), s.path(run)+".damaged"))
+		} else {
+			s.add(run, r, size)
 		}
 	}
 	log.Info("history is read", "runs", len(s.runs))
 	return s, nil
 }
 
-// Close closes the file.
-func (s *Store) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.file.Close()
+func (s *Store) path(run string) string { return filepath.Join(s.dir, run+".json") }
+
+// sumOf returns the checksum of a run's record.
+func sumOf(run string, text []byte) []byte {
+	return fmt.Appendf(nil, "%08x\n", crc32.Checksum(slices.Concat([]byte(run), text), crc32.MakeTable(crc32.Castagnoli)))
+}
+
+// read reads the record of a run, nil if it has nothing to record, and returns its size.
+func (s *Store) read(run string) (r *compare.Record, size int, err error) {
+	text, err := os.ReadFile(s.path(run))
+	if err != nil {
+		return nil, 0, err
+	}
+	sum, record, _ := bytes.Cut(text, []byte("\n"))
+	if !bytes.Equal(append(sum, '\n'), sumOf(run, record)) {
+		return nil, 0, errors.New("its checksum is wrong")
+	}
+	return r, len(text), json.Unmarshal(record, &r)
+}
+
+// add notes a record that is on the disk. s.mu is held, or nobody else has s.
+func (s *Store) add(run string, r *compare.Record, size int) {
+	e := entry{run: run, size: size, none: r == nil}
+	if r != nil {
+		e.plan, e.time = r.Plan, r.Time
+	}
+	s.size += size - s.runs[run].size
+	s.runs[run] = e
+}
+
+// write writes the record of a run, durably. s.mu is held.
+func (s *Store) write(run string, r *compare.Record) error {
+	text, err := json.Marshal(r)
+	if err == nil {
+		text = append(sumOf(run, text), text...)
+		err = files.Replace(s.path(run), text)
+	}
+	if err != nil {
+		return fmt.Errorf("history of run %s: %w", run, err)
+	}
+	s.add(run, r, len(text))
+	return nil
 }
 
 // Has reports whether a run has been recorded, or is known to have nothing to record.
 func (s *Store) Has(run string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.runs[run] != nil
+	_, has := s.runs[run]
+	return has
 }
 
 // Skip notes that a run has nothing to record.
@@ -96,21 +140,15 @@ func (s *Store) Skip(run string) error { return s.Put(run, nil) }
 func (s *Store) Put(run string, record *compare.Record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.runs[run] != nil { // recorded already, or removed since its requests were read
+	if _, has := s.runs[run]; has { // recorded already, or removed since its requests were read
 		return nil
 	}
-	h := head{Run: run}
-	if record != nil {
-		h.Plan, h.Time = record.Plan, record.Time.UTC()
+	if err := s.write(run, record); err != nil || s.size <= mostBytes {
+		return err
 	}
-	text, err := json.Marshal(record)
-	if err == nil {
-		err = s.write(h, text)
-	}
-	if err != nil {
-		return fmt.Errorf("history of run %s: %w", run, err)
-	}
-	return nil
+	oldest := s.sorted("")[0].run
+	s.log.Warn("history is full: its oldest record is removed", "run", oldest, "limit_bytes", mostBytes)
+	return s.write(oldest, nil)
 }
 
 // Remove forgets the record of a run, and that of a run that is being recorded. The run has nothing to record from then
@@ -118,32 +156,38 @@ func (s *Store) Put(run string, record *compare.Record) error {
 func (s *Store) Remove(run string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.write(head{Run: run}, []byte("null")); err != nil {
-		return fmt.Errorf("history of run %s: %w", run, err)
+	return s.write(run, nil)
+}
+
+// sorted returns the runs of a plan that have records, or of all plans, in the order of time. s.mu is held.
+func (s *Store) sorted(plan string) (all []entry) {
+	for _, e := range s.runs {
+		if !e.none && (plan == "" || e.plan == plan) {
+			all = append(all, e)
+		}
 	}
-	return nil
+	slices.SortFunc(all, byTime)
+	return all
 }
 
 // Plans returns the names of the plans that have records, in the order of their names.
 func (s *Store) Plans() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Sorted(maps.Keys(s.plans))
+	names := lists.Each(s.sorted(""), func(e entry) string { return e.plan })
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Newest returns the records of the newest runs of a plan, at most so many, the oldest first. Without a plan they are
-// those of all plans. The records must not be changed.
+// those of all plans.
 func (s *Store) Newest(plan string, most int) (newest []*compare.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	entries := s.plans[plan]
-	if plan == "" {
-		entries = slices.SortedFunc(maps.Values(s.runs), byTime)
-		entries = slices.DeleteFunc(entries, func(e *entry) bool { return e.none })
-	}
-	s.backwards(entries, func(r *compare.Record) bool {
+	all := s.sorted(plan)
+	s.backwards(all[max(0, len(all)-most):], func(r *compare.Record) bool {
 		newest = append(newest, r)
-		return len(newest) < most
+		return true
 	})
 	slices.Reverse(newest)
 	return newest
@@ -153,45 +197,22 @@ func (s *Store) Newest(plan string, most int) (newest []*compare.Record) {
 func (s *Store) before(of *compare.Record, each func(*compare.Record) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	entries := s.plans[of.Plan]
-	at, _ := slices.BinarySearchFunc(entries, &entry{head: head{Run: of.Run, Time: of.Time}}, byTime)
-	s.backwards(entries[:at], each)
+	all := slices.DeleteFunc(s.sorted(of.Plan), func(e entry) bool {
+		return e.plan != of.Plan || byTime(e, entry{run: of.Run, time: of.Time}) >= 0
+	})
+	s.backwards(all, each)
 }
 
 // backwards passes the records of entries to each, from the last one on, until each returns false. s.mu is held.
-func (s *Store) backwards(entries []*entry, each func(*compare.Record) bool) {
-	for _, e := range slices.Backward(slices.Clone(entries)) { // a record that is lost is taken out of entries
-		r, err := s.record(e)
-		if err != nil {
-			if !errors.Is(err, fs.ErrClosed) {
-				s.lost(e, err)
-			}
-			continue
-		}
-		if !each(r) {
+func (s *Store) backwards(entries []entry, each func(*compare.Record) bool) {
+	for _, e := range slices.Backward(entries) {
+		r, _, err := s.read(e.run)
+		if err != nil || r == nil {
+			s.log.Error("a record of the history cannot be read", "run", e.run, "error", err)
+		} else if !each(r) {
 			return
 		}
 	}
-}
-
-// record returns a record, which must not be changed. s.mu is held.
-func (s *Store) record(e *entry) (*compare.Record, error) {
-	if r := s.read[e.Run]; r != nil {
-		return r, nil
-	}
-	text, err := s.text(e)
-	if err != nil {
-		return nil, err
-	}
-	r := &compare.Record{}
-	if err := json.Unmarshal(text, r); err != nil {
-		return nil, err
-	}
-	if len(s.read) >= maxRead {
-		clear(s.read)
-	}
-	s.read[e.Run] = r
-	return r, nil
 }
 
 // Read returns a number over the newest runs of a plan, at most so many: an empty plan asks for all plans, an empty

@@ -27,7 +27,6 @@ func storeIn(t *testing.T, dir string) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Close() }) // some tests close it themselves
 	return s
 }
 
@@ -65,9 +64,6 @@ func TestRecordsStayInOrder(t *testing.T) {
 	if err := s.Put("none", nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
 	s = storeIn(t, dir)
 	for _, c := range []struct {
 		plan string
@@ -97,105 +93,44 @@ func TestRecordsStayInOrder(t *testing.T) {
 	}
 }
 
-// Whatever happens to the file, it is opened, what can be read is what was written, what is lost is told, and the
-// runs can be recorded again.
+// Whatever happens to a file, the others are read, what can be read is what was written, what is lost is told, and its
+// run can be recorded again.
 func TestDamage(t *testing.T) {
-	const runs = 12
 	dir := t.TempDir()
 	s := storeIn(t, dir)
-	for day := 1; day <= runs; day++ {
+	for day := 1; day <= 3; day++ {
 		put(t, s, "a", day)
 	}
-	if err := s.Remove("a-12"); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, File)
-	whole, err := os.ReadFile(path)
-	if err != nil || s.Close() != nil {
+	whole, err := os.ReadFile(s.path("a-2"))
+	if err != nil {
 		t.Fatal(err)
 	}
 	filestest.Each(t, whole, filestest.Lines(whole), func(damaged []byte, what string) {
-		if err := os.WriteFile(path, damaged, 0o600); err != nil {
+		if err := os.WriteFile(s.path("a-2"), damaged, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		testDamaged(t, dir, what)
+		var log strings.Builder
+		again, err := Open(dir, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		_, err = os.Stat(s.path("a-2") + ".damaged")
+		got, told := newest(t, again, "a", 9), strings.Contains(log.String(), "record of the history is damaged")
+		if whole := bytes.Equal(damaged, whole); told == whole || told != (err == nil) || whole != (got == "a-1 a-2 a-3") {
+			t.Errorf("%s: %s, told %v, aside %v", what, got, told, err)
+		}
+		put(t, again, "a", 2)
+		if got := newest(t, again, "a", 9); got != "a-1 a-2 a-3" {
+			t.Errorf("%s: %s after it was recorded again", what, got)
+		}
+		_ = os.Remove(s.path("a-2") + ".damaged")
 	})
 }
 
-// testDamaged opens a damaged file of the runs a-1 to a-11, and a-12, which was removed.
-func testDamaged(t *testing.T, dir, what string) {
-	t.Helper()
-	var log strings.Builder
-	s, err := Open(dir, slog.New(slog.NewTextHandler(&log, nil)))
-	if err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
-	defer s.Close()
-	var lost []int
-	for day := 1; day <= 11; day++ {
-		if run := fmt.Sprint("a-", day); !s.Has(run) {
-			lost = append(lost, day)
-		}
-	}
-	got := s.Newest("a", 100)
-	for _, r := range got {
-		if r.Plan != "a" || r.Run != fmt.Sprint("a-", r.Time.Day()) {
-			t.Errorf("%s: there is %+v", what, r)
-		}
-	}
-	told := strings.Contains(log.String(), fmt.Sprintf(`"history is read" runs=%d`, len(s.runs)))
-	aside := strings.Contains(log.String(), "history is damaged")
-	_, err = os.Stat(filepath.Join(dir, File+".damaged"))
-	if !told || aside != (err == nil) || len(lost) > 0 && !aside && s.number != int64(len(s.runs)) {
-		t.Errorf("%s: lost %v, aside %v: %v\n%s", what, lost, aside, err, log.String())
-	}
-	for _, day := range lost[:min(1, len(lost))] {
-		put(t, s, "a", day)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	log.Reset()
-	if s, err = Open(dir, slog.New(slog.NewTextHandler(&log, nil))); err != nil || strings.Contains(log.String(), "damaged") ||
-		len(s.runs) < len(got) || len(lost) > 0 && !s.Has(fmt.Sprint("a-", lost[0])) {
-		t.Errorf("%s: not built again: %v\n%s", what, err, log.String())
-	}
-	_ = s.Close()
-	_ = os.Remove(filepath.Join(dir, File+".damaged"))
-}
-
-// FuzzFile opens files of arbitrary lines whose checksums are right: none keeps a store from opening and recording.
-func FuzzFile(f *testing.F) {
-	line := lineOf(head{Number: 1, Run: "a-1", Plan: "a"}, []byte(`{"run":"a-1","plan":"a","stages":[{}]}`))
-	f.Add(line[sumLength:])
-	f.Add([]byte("{\"number\":3,\"run\":\"a-1\"} null\n{\"number\":9223372036854775807} {}\n{} []\n"))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		dir, file := t.TempDir(), []byte(nil)
-		for line := range bytes.Lines(text) {
-			file = append(file, sumOf(bytes.TrimSuffix(line, []byte("\n")))...)
-			file = append(file, line...)
-		}
-		if err := os.WriteFile(filepath.Join(dir, File), file, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		for range 2 {
-			s := storeIn(t, dir)
-			s.Newest("", 100)
-			s.Newest("a", 1)
-			put(t, s, "a", 1)
-			if err := s.Close(); err != nil || !s.Has("a-1") {
-				t.Fatal(err)
-			}
-		}
-	})
-}
-
-// Lines that do not count any more are left out when they are more than those that do, and the oldest records when
-// there are too many: their runs are not recorded again.
-func TestTheFileIsBounded(t *testing.T) {
-	dir := t.TempDir()
-	s := storeIn(t, dir)
-	large := strings.Repeat("x", maxLine/2)
+// The oldest record makes room for a new one when there are too many, and its run is not recorded again.
+func TestTheFilesAreBounded(t *testing.T) {
+	s := storeIn(t, t.TempDir())
+	large := strings.Repeat("x", 8<<20)
 	for day := 1; day <= 10; day++ {
 		run := fmt.Sprint("a-", day)
 		r := &compare.Record{Run: run, Plan: "a", Time: time.Unix(int64(day), 0), Version: large}
@@ -203,36 +138,19 @@ func TestTheFileIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := newest(t, s, "a", 10); s.live > mostLive || s.end > 2*s.live+slack || got != "a-4 a-5 a-6 a-7 a-8 a-9 a-10" {
-		t.Errorf("%d bytes of %d, records %s", s.live, s.end, got)
-	}
-	if !s.Has("a-1") {
-		t.Error("the oldest run would be recorded again")
-	}
-	for day := 4; day <= 9; day++ {
-		if err := s.Remove(fmt.Sprint("a-", day)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := newest(t, s, "a", 10); s.end > 2*s.live+slack || got != "a-10" {
-		t.Errorf("%d bytes of %d, records %s", s.live, s.end, got)
-	}
-	if err := s.Put("b", &compare.Record{Run: "b", Version: large + large}); err == nil {
-		t.Error("a record beyond the limit was taken")
+	if got := newest(t, s, "a", 10); s.size > mostBytes || got != "a-4 a-5 a-6 a-7 a-8 a-9 a-10" || !s.Has("a-1") {
+		t.Errorf("%d bytes, records %s, a-1 is known %v", s.size, got, s.Has("a-1"))
 	}
 }
 
-// What the system refuses says nothing about the file, which stays where it is.
-func TestAFileThatCannotBeOpenedIsNotDamaged(t *testing.T) {
+// What the system refuses says nothing about the files, which stay where they are.
+func TestAFolderThatCannotBeOpened(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, File), 0o700); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, Dir), nil, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(dir, slog.New(slog.DiscardHandler)); err == nil {
-		t.Error("a folder was opened")
-	}
-	if _, err := os.Stat(filepath.Join(dir, File)); err != nil {
-		t.Error(err)
+		t.Error("a file was opened")
 	}
 }
 
@@ -325,9 +243,6 @@ func TestARunRemovedWhileItIsRecorded(t *testing.T) {
 	if got := newest(t, s, "p", 10); err != nil || got != "" {
 		t.Errorf("%v, recorded: %q", err, got)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
 	s = storeIn(t, dir)
 	if err := s.Put(run, &compare.Record{Run: run, Plan: "p"}); err != nil || newest(t, s, "p", 10) != "" {
 		t.Errorf("%v, recorded after a restart: %q", err, newest(t, s, "p", 10))
@@ -340,7 +255,6 @@ func BenchmarkNewest(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer s.Close()
 	numbers := map[string]compare.Number{}
 	for _, m := range compare.Metrics {
 		numbers[m.Name] = compare.Number{Value: 123.456, Change: new(0.0123), Outcome: compare.Unclear}
@@ -360,5 +274,4 @@ func BenchmarkNewest(b *testing.B) {
 			b.Fatal(len(records))
 		}
 	}
-	b.ReportMetric(float64(s.end)/8000, "B/stage")
 }

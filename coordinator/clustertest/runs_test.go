@@ -319,7 +319,7 @@ func TestBadSubmissionsStartNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if !slices.Contains([]string{"LOCK", "datasets", history.File}, e.Name()) {
+		if !slices.Contains([]string{"LOCK", "datasets", history.Dir}, e.Name()) {
 			t.Errorf("left behind: %v", e)
 		}
 	}
