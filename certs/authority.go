@@ -180,18 +180,17 @@ func refused(format string, args ...any) error {
 // invited returns whom a token invites, whether for this name alone, and when it was made.
 func (a *Authority) invited(token, name string, now time.Time) (id Identity, bound bool, made time.Time, err error) {
 	id, made, err = a.read(token, now)
-	if bound = id.Name != ""; bound || err != nil {
-		return id, bound, made, err
+	switch bound = id.Name != ""; {
+	case err != nil || bound:
+	case id.Role == Client && a.PeopleByName:
+		err = refused("the invitation is for all, but here some may do more than others: ask its owner for one of your name " +
+			"(`spate certs invite client NAME`)")
+	case checkName(name) != nil:
+		err = refused("%v", checkName(name))
+	default:
+		id.Name = name
 	}
-	if id.Role == Client && a.PeopleByName {
-		return id, bound, made, refused("the invitation is for all, but here some may do more than others: ask its owner " +
-			"for one of your name (`spate certs invite client NAME`)")
-	}
-	if err := checkName(name); err != nil {
-		return id, bound, made, refused("%v", err)
-	}
-	id.Name = name
-	return id, bound, made, nil
+	return id, bound, made, err
 }
 
 // admit returns whom a token lets take part. a.joining is held.

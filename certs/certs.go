@@ -90,16 +90,15 @@ func checkName(name string) error {
 // Issue makes a certificate, signed by the authority in dir, and its key, as DIR/NAME.crt and DIR/NAME.key. hosts are
 // names and addresses that other programs may expect in a coordinator's certificate; Spate's own programs do not check
 // them. Issue overwrites nothing.
-func Issue(dir string, role Role, name string, hosts []string, now time.Time) (Files, error) {
-	none := Files{}
+func Issue(dir string, role Role, name string, hosts []string, now time.Time) (own Files, err error) {
 	if err := checkName(name); err != nil {
-		return none, err
+		return own, err
 	}
 	ca, err := OpenAuthority(dir)
 	if err != nil {
-		return none, err
+		return own, err
 	}
-	own := Files{
+	own = Files{
 		Authority: filepath.Join(dir, AuthorityCert), Cert: filepath.Join(dir, name+".crt"),
 		Key: filepath.Join(dir, name+".key"),
 	}
@@ -152,17 +151,16 @@ func (f Files) Given() bool { return f.Authority != "" || f.Cert != "" || f.Key 
 // Check loads the files and returns the identity that they give the program, and when the certificate expires. It
 // returns an error if a file is missing or damaged, if the files do not belong together, or if the certificate is not
 // valid at now.
-func (f Files) Check(now time.Time) (Identity, time.Time, error) {
-	none := Identity{}
+func (f Files) Check(now time.Time) (id Identity, until time.Time, err error) {
 	pool, err := Pool(f.Authority)
 	if err != nil {
-		return none, time.Time{}, err
+		return id, until, err
 	}
 	pair, err := f.pair()
 	if err != nil {
-		return none, time.Time{}, err
+		return id, until, err
 	}
-	id, err := verify(pool, []*x509.Certificate{pair.Leaf}, now)
+	id, err = verify(pool, []*x509.Certificate{pair.Leaf}, now)
 	if _, foreign := errors.AsType[x509.UnknownAuthorityError](err); foreign {
 		err = fmt.Errorf("%s is from another authority than %s: give all programs certificates of one cluster", f.Cert,
 			f.Authority)

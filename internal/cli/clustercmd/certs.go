@@ -4,11 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/user"
 	"path/filepath"
-	"slices"
+	"regexp"
 	"strings"
 	"time"
 
@@ -78,14 +77,15 @@ func newCertsRevoke(f *certsFlags) *cobra.Command {
 			return command.BadInput(err)
 		}
 		whose, err := a.Revoke(args[0], time.Now())
-		if err == nil {
-			clock.Sleep(cmd.Context(), certs.Unnoticed) // invitations hold from then on
+		if err != nil {
+			return command.BadInput(err)
 		}
+		clock.Sleep(cmd.Context(), certs.Unnoticed) // invitations hold from then on
 		for _, id := range whose {
 			fmt.Fprintf(cmd.OutOrStdout(), "Revoked: %s, and all invitations of %[2]ss so far. New ones: spate certs invite %[2]s\n",
 				id, id.Role)
 		}
-		return command.BadInput(err)
+		return nil
 	})
 }
 
@@ -136,9 +136,7 @@ func NewLogin() *cobra.Command {
 			return command.BadInput(m.Explained(err))
 		}
 		id, until, err1 := m.Check(time.Now())
-		path, err2 := configure(map[string]string{
-			"coordinator": m.Address, "tls-ca": m.Authority, "tls-cert": m.Cert, "tls-key": m.Key,
-		})
+		path, err2 := configure(m)
 		if err := errors.Join(err1, err2); err != nil {
 			return command.BadInput(err)
 		}
@@ -155,23 +153,20 @@ Settings: coordinator, tls-ca, tls-cert, tls-key in %s. Certificate: %s.
 To undo this, remove these four settings and that folder.
 `
 
-// configure sets settings in the user's configuration file, keeps all else in it, and returns its path.
-func configure(settings map[string]string) (string, error) {
+var loginSettings = regexp.MustCompile(`(?im)^(coordinator|tls-ca|tls-cert|tls-key):.*\n?`)
+
+// configure sets a member's settings in the user's configuration file, keeps all else in it, and returns its path.
+func configure(m *command.Member) (string, error) {
 	path, err := command.UserFile()
 	if err != nil {
 		return "", err
 	}
-	text, added, check := "", "", viper.New()
 	old, _ := os.ReadFile(path) // no command starts with a file that cannot be read
-	for line := range strings.Lines(string(old)) {
-		name, _, _ := strings.Cut(line, ":")
-		if settings[strings.ToLower(name)] == "" {
-			text += strings.TrimSuffix(line, "\n") + "\n"
-		}
+	text, check := loginSettings.ReplaceAllString(string(old), ""), viper.New()
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
 	}
-	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		added += fmt.Sprintf("%s: %q\n", name, settings[name])
-	}
+	added := fmt.Sprintf("coordinator: %q\ntls-ca: %q\ntls-cert: %q\ntls-key: %q\n", m.Address, m.Authority, m.Cert, m.Key)
 	check.SetConfigType("yaml")
 	if err := check.ReadConfig(strings.NewReader(text + added)); err != nil || check.GetString("tls-key") == "" {
 		return "", fmt.Errorf("%s has these settings in another form than NAME: VALUE in a line: change them yourself\n%s", path, added)

@@ -6,13 +6,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/internal/cli/command"
 )
 
 // Login changes only its settings in a person's file: comments and other settings stay as they are, also behind a link,
 // and a file in another form is not touched.
 func TestLoginKeepsTheFile(t *testing.T) {
-	settings := map[string]string{"coordinator": "10.0.0.1:7700", "tls-ca": `C:\a "b"`, "tls-cert": "/c d", "tls-key": "/k"}
+	m := &command.Member{Address: "10.0.0.1:7700",
+		Files: certs.Files{Authority: `C:\a "b"`, Cert: "/c d", Key: "/k"}}
 	const own = "coordinator: \"10.0.0.1:7700\"\ntls-ca: \"C:\\\\a \\\"b\\\"\"\ntls-cert: \"/c d\"\ntls-key: \"/k\"\n"
 	for what, c := range map[string]struct{ before, after string }{
 		"no file":        {"", own},
@@ -42,7 +44,7 @@ func TestLoginKeepsTheFile(t *testing.T) {
 				t.Skip("no links here: ", err)
 			}
 		}
-		_, err = configure(settings)
+		_, err = configure(m)
 		got, _ := os.ReadFile(path)
 		link, _ := os.Readlink(path)
 		if c.after == "" {
