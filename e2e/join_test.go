@@ -125,7 +125,7 @@ func TestJoinedStay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := startOwn(t, "--joined-validity", "30s", "--gossip-listen", "0.0.0.0:"+port, "--gossip-advertise", "127.0.0.1")
+	c := startOwn(t, "--joined-validity", "12s", "--gossip-listen", "0.0.0.0:"+port, "--gossip-advertise", "127.0.0.1")
 	line := c.Await("(Agents join, for 24 hours, by: .*)")[1]
 	dir := t.TempDir()
 	token := regexp.MustCompile(`token=([^&]+)`).FindStringSubmatch(line)[1]

@@ -217,6 +217,8 @@ func (f *flags) check() error {
 		reason.If(f.Weight == 0, "--weight 0: want at least 1"),
 	}
 	for _, address := range f.Coordinators {
+		alone := len(f.Coordinators) == 1 || !strings.HasPrefix(address, listens)
+		errs = append(errs, reason.If(!alone, "--coordinator %s stands alone: no other address goes with it", address))
 		if err := command.CheckAddress(address); err != nil {
 			errs = append(errs, fmt.Errorf("--coordinator %w", err))
 		} else {
