@@ -64,6 +64,7 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/access"
 	"github.com/spate-load/spate/coordinator/fleet"
@@ -117,19 +118,25 @@ func New(cfg Config) (*Coordinator, error) {
 	}
 	c.datasets = &store.Server{Store: datasets, MaxBytes: cfg.MaxDataset, Log: c.log,
 		Received: func() { c.tidy(time.Now()) }}
-	admitting, err := c.admission.Options(cfg.TLS, cfg.Enrolment != nil)
+	c.server, err = c.newServer(cfg.TLS, cfg.Enrolment)
+	return c, err
+}
+
+// newServer makes a server. Enrolment may be nil.
+func (c *Coordinator) newServer(tls certs.Files, e *access.Enrolment) (*grpc.Server, error) {
+	admitting, err := c.admission.Options(tls, e != nil)
 	if err != nil {
 		return nil, err
 	}
-	c.server = grpc.NewServer(append(append(c.recovering(), admitting...),
+	server := grpc.NewServer(append(append(c.recovering(), admitting...),
 		append(serverOptions(), grpc.MaxRecvMsgSize(maxMessage))...)...)
-	spatev1.RegisterControlServiceServer(c.server, controlService{c: c})
-	spatev1.RegisterMetricsServiceServer(c.server, metricsService{c: c})
-	spatev1.RegisterRunServiceServer(c.server, runService{c: c})
-	if cfg.Enrolment != nil {
-		spatev1.RegisterEnrolmentServiceServer(c.server, cfg.Enrolment)
+	spatev1.RegisterControlServiceServer(server, controlService{c: c})
+	spatev1.RegisterMetricsServiceServer(server, metricsService{c: c})
+	spatev1.RegisterRunServiceServer(server, runService{c: c})
+	if e != nil {
+		spatev1.RegisterEnrolmentServiceServer(server, e)
 	}
-	return c, nil
+	return server, nil
 }
 
 // released lets other runs take the agents of one that is over. The lock is held.
@@ -197,6 +204,22 @@ func (c *Coordinator) ServeAlso(l net.Listener) error {
 	if err := c.server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return fmt.Errorf("coordinator: serve on %s: %w", l.Addr(), err)
 	}
+	return nil
+}
+
+// ServeInvited also serves on a listener that other machines can reach, until Close, and closes it: those join by an
+// invitation of an authority that is for them alone.
+func (c *Coordinator) ServeInvited(l net.Listener, a *certs.Authority) error {
+	server, err := c.newServer(a.Own(), &access.Enrolment{Authority: a, Validity: certs.Validity, Log: c.log})
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	c.workers.Go(func() { _ = server.Serve(l) }) // until it is stopped
+	c.workers.Go(func() {
+		<-c.closing
+		time.AfterFunc(closeTimeout, server.Stop) // of a server that has stopped it does nothing
+		server.GracefulStop()
+	})
 	return nil
 }
 

@@ -29,7 +29,7 @@ import (
 // localFlags say how a coordinator and agents run in this process.
 type localFlags struct {
 	Agents    embedded                `group:"Where it runs" flag:"agents" help:"<number> of embedded agents, or numbers by region such as eu=2,us=1"`
-	On        []string                `group:"Where it runs" flag:"on" commas:"kept" help:"<[REGION=][USER@]HOST,...> to start agents on, by ssh, instead of in this process; or a file of hosts (.yaml), or kube:CONTEXT/NAMESPACE?agents=N&image=IMAGE; may be repeated"`
+	On        []string                `group:"Where it runs" flag:"on" commas:"kept" help:"<[REGION=][USER@]HOST,...> to start agents on, by ssh, instead of in this process; or a file of hosts (.yaml), kube:CONTEXT/NAMESPACE?agents=N&image=IMAGE, or slurm:NODES?partition=NAME; may be repeated"`
 	Sources   []string                `group:"Where it runs" rare:"yes" flag:"source-address" help:"local <addresses> that embedded agents connect from, in turn: each adds a range of ports (default: the system picks)"`
 	Commands  bool                    `group:"Where it runs" rare:"yes" flag:"allow-commands" typed:"only" help:"run the commands of a plan that starts servers, without asking"`
 	Exactness command.Exactness       `rare:"yes" group:"Where it runs"`
@@ -97,7 +97,7 @@ func (l *localFlags) embed(
 	if err != nil {
 		return nil, err
 	}
-	endHosts, err := l.startHosts(ctx, cluster, logs)
+	endHosts, err := l.startHosts(ctx, c, cluster, logs)
 	if err != nil {
 		cluster.Close()
 		return nil, err
@@ -128,7 +128,9 @@ func ShowHosts(ctx context.Context, on []string, version string, out io.Writer) 
 }
 
 // startHosts starts the agents of --on, until end is called.
-func (l *localFlags) startHosts(ctx context.Context, cluster *local.Cluster, logs io.Writer) (end func(), err error) {
+func (l *localFlags) startHosts(
+	ctx context.Context, c *coordinator.Coordinator, cluster *local.Cluster, logs io.Writer,
+) (end func(), err error) {
 	if len(l.hosts) == 0 {
 		return func() {}, nil
 	}
@@ -136,7 +138,7 @@ func (l *localFlags) startHosts(ctx context.Context, cluster *local.Cluster, log
 	if err != nil {
 		return nil, err
 	}
-	hosts.labels, hosts.asks = l.labels, l.asks
+	hosts.labels, hosts.asks, hosts.serve = l.labels, l.asks, c.ServeInvited
 	cluster.Serve(listener)
 	return hosts.close, command.UntilInterrupted(ctx, "starting the agents", func(ctx context.Context) error {
 		err := hosts.start(ctx, cluster.Conn())

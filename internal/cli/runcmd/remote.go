@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/engine"
@@ -75,8 +76,9 @@ type remoteHosts struct {
 	asks    uint32            // requests in flight, at most; 0: not known
 	version string            // of this program
 	logs    io.Writer
-	dir     string // of the coordinator's socket here
-	id      string // of the sockets there
+	serve   func(net.Listener, *certs.Authority) error // agents that join by an invitation
+	dir     string                                     // of the coordinator's socket here
+	id      string                                     // of the sockets there
 
 	up     atomic.Bool             // all agents have reached the coordinator
 	fail   context.CancelCauseFunc // of what waits for that
@@ -88,10 +90,10 @@ type remoteHosts struct {
 
 // hostEntry is an entry of a file of hosts, or one of a value of --on.
 type hostEntry struct {
-	SSH, Kube yaml.Node // where its agents run, as a person wrote it
-	Region    string
-	Labels    map[string]string
-	Weight    uint32
+	SSH, Kube, Slurm yaml.Node // where its agents run, as a person wrote it
+	Region           string
+	Labels           map[string]string
+	Weight           uint32
 }
 
 // hostList is what parseHosts reads, and how often each name was wanted.
@@ -100,8 +102,8 @@ type hostList struct {
 	names map[string]int
 }
 
-// parseHosts reads the values of --on: files of hosts, "user@host", several with commas between them, or "kube:...";
-// the last two after "region=" if they have one.
+// parseHosts reads the values of --on: files of hosts, "user@host", several with commas between them, "kube:..." or
+// "slurm:..."; all but files after "region=" if they have one.
 func parseHosts(values []string) ([]*remoteHost, error) {
 	list := hostList{names: map[string]int{}}
 	for _, value := range values {
@@ -113,6 +115,8 @@ func parseHosts(values []string) ([]*remoteHost, error) {
 		switch ext := filepath.Ext(value); {
 		case strings.HasPrefix(rest, "kube:"):
 			entries = []hostEntry{{Kube: yaml.Node{Value: rest[len("kube:"):]}, Region: region}}
+		case strings.HasPrefix(rest, "slurm:"):
+			entries = []hostEntry{{Slurm: yaml.Node{Value: rest[len("slurm:"):]}, Region: region}}
 		case ext == ".yaml" || ext == ".yml":
 			entries, err = readHosts(value)
 		default:
@@ -125,7 +129,7 @@ func parseHosts(values []string) ([]*remoteHost, error) {
 		}
 		for _, e := range entries {
 			where := value
-			if line := max(e.SSH.Line, e.Kube.Line); line > 0 {
+			if line := max(e.SSH.Line, e.Kube.Line, e.Slurm.Line); line > 0 {
 				where = fmt.Sprintf("%s:%d", value, line)
 			}
 			if err := list.add(e); err != nil {
@@ -156,11 +160,13 @@ func (l *hostList) add(e hostEntry) error {
 	if strings.ContainsAny(e.Region, forShells) || strings.HasPrefix(e.Region, "-") || naming.CheckRegion(e.Region) != nil {
 		return fmt.Errorf("%q is not the name of a region", e.Region)
 	}
-	switch {
-	case e.Kube.Value != "" && e.SSH.Value != "":
-		return errors.New("it has both ssh and kube: give one")
-	case e.Kube.Value != "":
+	switch login, kube, slurm := e.SSH.Value, e.Kube.Value, e.Slurm.Value; {
+	case len(login+kube+slurm) > max(len(login), len(kube), len(slurm)):
+		return errors.New("it has two of ssh, kube and slurm: give one")
+	case kube != "":
 		return l.addPods(e)
+	case slurm != "":
+		return l.addTasks(e)
 	}
 	login := e.SSH.Value
 	name := login[strings.LastIndexByte(login, '@')+1:]
@@ -299,9 +305,9 @@ func (r *remoteHosts) table(there []*spatev1.AgentStatus) *table.Table {
 	return t.Capitals()
 }
 
-// arguments are those of the agent of a host, for this program.
-func (r *remoteHosts) arguments(h *remoteHost, coordinator, name, alone string) []string {
-	args := []string{"agent", "--log-level=warn", "--coordinator=" + coordinator, "--name=" + name, "--region=" + h.region,
+// arguments are those of the agent of a host, for this program. way is the flag for how it reaches the coordinator.
+func (r *remoteHosts) arguments(h *remoteHost, way, name, alone string) []string {
+	args := []string{"agent", "--log-level=warn", way, "--name=" + name, "--region=" + h.region,
 		"--until-alone=" + alone}
 	labels := map[string]string{}
 	maps.Copy(labels, r.labels)

@@ -73,7 +73,7 @@ func (k kubePod) prepare(ctx context.Context, r *remoteHosts, h *remoteHost) err
 			k.job.Image += ":" + r.version
 		}
 		name := strings.TrimSuffix(h.name, strconv.Itoa(k.number)) + "$(JOB_COMPLETION_INDEX)"
-		k.job.Args = append(r.arguments(h, "listen:"+kubePort, name, kubeAlone), "--dataset-dir=/var/cache/spate")
+		k.job.Args = append(r.arguments(h, "--coordinator=listen:"+kubePort, name, kubeAlone), "--dataset-dir=/var/cache/spate")
 		k.pods, k.err = k.job.Start(ctx, func(text string) { fmt.Fprintf(r.logs, "%s: %s\n", h.login, text) })
 	})
 	h.program = k.job.Image

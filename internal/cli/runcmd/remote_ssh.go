@@ -129,7 +129,7 @@ var platforms = map[string]string{
 // that only its user can open. A connection that broke is made again beside it.
 func (s *sshHost) open(ctx context.Context, r *remoteHosts, h *remoteHost, again bool) (said string, ended bool) {
 	socket := s.dir + "/" + r.id + "-" + h.name
-	script := `s="` + socket + `"; "` + s.program + `" "` + strings.Join(r.arguments(h, "unix:"+socket, h.name, remoteAlone), `" "`) +
+	script := `s="` + socket + `"; "` + s.program + `" "` + strings.Join(r.arguments(h, "--coordinator=unix:"+socket, h.name, remoteAlone), `" "`) +
 		`"; e=$?; rm -f "$s"; exit $e`
 	if again {
 		if _, err := s.ask(r.wanted, nil, `rm -f "`+socket+`"`); err != nil {

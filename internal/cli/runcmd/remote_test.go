@@ -45,7 +45,7 @@ func TestHostsFile(t *testing.T) {
 	r := &remoteHosts{labels: map[string]string{"pool": "small", "x": "y"}}
 	var got []string
 	for _, h := range hosts {
-		got = append(got, h.login+": "+strings.Join(r.arguments(h, "unix:/s", h.name, "1s"), " "))
+		got = append(got, h.login+": "+strings.Join(r.arguments(h, "--coordinator=unix:/s", h.name, "1s"), " "))
 	}
 	const common = ": agent --log-level=warn --coordinator=unix:/s --name="
 	want := []string{
@@ -66,7 +66,7 @@ func TestHostsFile(t *testing.T) {
 		"hosts: [a]":                      "line 1: cannot unmarshal !!map",
 		"- ssh: a\n- {ssh: b, x: 1}":      "line 2: field x not found",
 		"- ssh: a\n- ssh: b c":            `hosts.yaml:2: "b c" is not a host`,
-		"- ssh: a\n  kube: b/c":           "hosts.yaml:2: it has both ssh and kube",
+		"- ssh: a\n  kube: b/c":           "hosts.yaml:2: it has two of ssh, kube and slurm",
 		"- region: eu":                    `"" is not a host`,
 		"- {ssh: a, region: 'e f'}":       `hosts.yaml:1: "e f" is not the name of a region`,
 		"- {ssh: a, labels: {region: x}}": "hosts.yaml:1: labels: \"region\": give region: beside labels",
