@@ -159,7 +159,7 @@ func (a *Agent) describe() *spatev1.AgentInfo {
 		MaxRate:    a.config.MaxRate,
 		Cores:      uint32(runtime.GOMAXPROCS(0)),
 
-		Capacity: a.config.Capacity, WeightGiven: a.config.WeightGiven,
+		Capacity: a.config.Capacity, WeightGiven: a.config.WeightGiven, RoundTripsMs: a.config.RoundTrips,
 	}
 }
 

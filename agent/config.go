@@ -52,6 +52,8 @@ type Config struct {
 	// PacketTimes gives frames the times of the packets that carried them, however late the agent reads them. Where the
 	// system does not allow it (see socket.CheckPacketTimes), frames have the kernel's timestamps.
 	PacketTimes bool
+	// RoundTrips are the times to connect to addresses, in milliseconds, which the coordinator shows. May be nil.
+	RoundTrips map[string]float64
 	// Coordinator returns the coordinator's address, a gRPC target such as "passthrough:///10.0.0.1:7070". It is called
 	// before each attempt to connect, so that the agent can follow a coordinator that moves. It may block until it
 	// knows an address or ctx ends.

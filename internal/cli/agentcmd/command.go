@@ -12,11 +12,13 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"net"
 	"os"
 	"os/signal"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -51,6 +53,7 @@ type flags struct {
 	StateDir     string            `rare:"yes" flag:"state-dir" help:"<directory> that keeps the certificates of agents that joined by an invitation (default: spate in the user's configuration folder)"`
 	DatasetDir   string            `rare:"yes" flag:"dataset-dir" help:"<directory> of datasets, by hash; missing ones come from the coordinator"`
 	LeaveTimeout time.Duration     `rare:"yes" flag:"leave-timeout" default:"5m" help:"how long the agent may take to hand over its part of a stage after SIGTERM (0: it ends at once)"`
+	Probe        []string          `rare:"yes" flag:"probe" help:"<host:port> addresses to which the agent measures the round trip when it starts, for run --on"`
 	UntilAlone   time.Duration     `rare:"yes" flag:"until-alone" help:"end after this long without a coordinator and without requests, or when standard input has a line (0: never)"`
 	Plaintext    bool              `flag:"insecure-plaintext" help:"connect to a coordinator beyond loopback without encryption: only on a network you trust"`
 	KeepDatasets command.Keep      `rare:"yes" with:"KEPT=datasets|WHAT=datasets|AGE=2160h|SPACE=32GiB"`
@@ -114,7 +117,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 		Name: f.Name, Region: f.Region, Labels: f.labels, Version: version, Weight: f.Weight, MaxStreams: f.MaxStreams,
 		MaxRate: f.MaxRate, AllowedTargets: f.Allowed, Logger: logger,
 		DatasetDir: f.DatasetDir, KeepDatasets: f.KeepDatasets.Limits(), SourceAddresses: f.Sources, Capacity: exact,
-		PacketTimes: packetTimes,
+		PacketTimes: packetTimes, RoundTrips: roundTrips(ctx, f.Probe),
 		WeightGiven: f.set.Changed("weight"), LeaveOn: command.ErrTerminated, LeaveTimeout: f.LeaveTimeout,
 		Coordinator: find,
 		DialOptions: append(dial, grpc.WithTransportCredentials(creds)),
@@ -177,6 +180,29 @@ func (f *flags) join(ctx context.Context, name string, logger *slog.Logger) (loc
 		f.Name = cmp.Or(f.Name, name)
 	}
 	return lock, nil
+}
+
+// roundTrips returns the times to connect to addresses, in milliseconds, without those that do not answer within 2 s.
+func roundTrips(ctx context.Context, addresses []string) map[string]float64 {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	found := map[string]float64{}
+	for _, address := range addresses {
+		all.Go(func() {
+			began := time.Now()
+			if c, err := new(net.Dialer).DialContext(ctx, "tcp", address); err == nil {
+				took := float64(time.Since(began)) / 1e6
+				_ = c.Close() // nothing was sent
+				mu.Lock()
+				defer mu.Unlock()
+				found[address] = took
+			}
+		})
+	}
+	all.Wait()
+	return found
 }
 
 // awaitAlone blocks until ctx ends, a line comes in, or the agent has had no coordinator and no requests for a time.

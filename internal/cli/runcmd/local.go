@@ -8,10 +8,12 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/url"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/spate-load/spate/agent"
+	"github.com/spate-load/spate/agent/allow"
 	"github.com/spate-load/spate/agent/host"
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/certs"
@@ -19,6 +21,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/coordinatorcmd"
 	"github.com/spate-load/spate/internal/local"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -43,6 +46,7 @@ type localFlags struct {
 	simulates bool              // simulators also run in this process
 	hosts     []*remoteHost     // of --on
 	asks      uint32            // requests in flight that the plan asks for, at most; 0: not known
+	servers   []string          // addresses of the plan's endpoints
 }
 
 // checkWeb finds mistakes in the flags of the web server. Only this machine may reach the pages of a local run, because
@@ -138,7 +142,7 @@ func (l *localFlags) startHosts(
 	if err != nil {
 		return nil, err
 	}
-	hosts.labels, hosts.asks, hosts.serve = l.labels, l.asks, c.ServeInvited
+	hosts.labels, hosts.asks, hosts.servers, hosts.serve = l.labels, l.asks, l.servers, c.ServeInvited
 	cluster.Serve(listener)
 	return hosts.close, command.UntilInterrupted(ctx, "starting the agents", func(ctx context.Context) error {
 		err := hosts.start(ctx, cluster.Conn())
@@ -196,6 +200,13 @@ func (l *localFlags) fits(plan *plans.Plan) error {
 	delete(l.labels, naming.RegionLabel)
 	for _, s := range plan.Outline() {
 		l.asks = max(l.asks, s.GetLoad().GetConcurrency())
+	}
+	for _, t := range plan.Targets() {
+		for _, endpoint := range t.GetEndpoints() {
+			if u, err := url.Parse(naming.BaseURL(endpoint)); err == nil {
+				l.servers = words.AppendOnce(l.servers, net.JoinHostPort(u.Hostname(), allow.PortOf(u)))
+			}
+		}
 	}
 	return l.Agents.fits(plan, len(l.hosts) > 0)
 }

@@ -32,6 +32,7 @@ import (
 	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/reason"
 	"github.com/spate-load/spate/internal/table"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/watch"
@@ -74,6 +75,7 @@ type remoteHosts struct {
 	hosts   []*remoteHost
 	labels  map[string]string // of all: those that the plan asks for
 	asks    uint32            // requests in flight, at most; 0: not known
+	servers []string          // addresses of the plan's endpoints
 	version string            // of this program
 	logs    io.Writer
 	serve   func(net.Listener, *certs.Authority) error // agents that join by an invitation
@@ -297,13 +299,32 @@ func (r *remoteHosts) await(
 // table shows what the hosts are, as their agents say.
 func (r *remoteHosts) table(there []*spatev1.AgentStatus) *table.Table {
 	t := watch.Fleet(there)
-	t.Columns = slices.Concat(t.Columns, table.Words("on", "program"))
+	t.Columns = slices.Concat(t.Columns, table.Words("on", "program", "round trip"))
 	slices.SortFunc(r.hosts, func(a, b *remoteHost) int { return strings.Compare(a.name, b.name) }) // as agents
 	for i, h := range r.hosts {
-		t.Rows[i].Add(h.login, h.program)
+		t.Rows[i].Add(h.login, h.program, r.roundTrip(there[i].GetAgent().GetRoundTripsMs()))
 	}
 	return t.Capitals()
 }
+
+// roundTrip says how far the endpoints are from an agent.
+func (r *remoteHosts) roundTrip(ms map[string]float64) string {
+	if len(ms) == 0 {
+		return watch.Unknown
+	}
+	times := slices.Sorted(maps.Values(ms))
+	text := words.Millis(times[0])
+	if most := words.Millis(times[len(times)-1]); most != text {
+		text += " to " + most
+	}
+	if text += " ms"; len(ms) < len(r.probes()) {
+		text += fmt.Sprintf(", %d of %d not reached", len(r.probes())-len(ms), len(r.probes()))
+	}
+	return text
+}
+
+// probes returns the endpoints to which agents measure the round trip: a shell means nothing by their names.
+func (r *remoteHosts) probes() []string { return lists.Where(r.servers, plainWord.MatchString) }
 
 // arguments are those of the agent of a host, for this program. way is the flag for how it reaches the coordinator.
 func (r *remoteHosts) arguments(h *remoteHost, way, name, alone string) []string {
@@ -317,6 +338,9 @@ func (r *remoteHosts) arguments(h *remoteHost, way, name, alone string) []string
 	}
 	if h.weight > 0 {
 		args = append(args, fmt.Sprintf("--weight=%d", h.weight))
+	}
+	if probes := r.probes(); len(probes) > 0 {
+		args = append(args, "--probe="+strings.Join(probes, ","))
 	}
 	return args
 }

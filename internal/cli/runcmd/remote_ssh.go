@@ -64,7 +64,7 @@ func (s *sshHost) ask(ctx context.Context, stdin io.Reader, script string) (stri
 		if errors.Is(err, exec.ErrNotFound) {
 			return "", errors.New("it needs the program ssh, which is not in PATH")
 		}
-		return "", errors.New(cmp.Or(lastLine(problems.String()), lastLine(out.String()), err.Error()))
+		return "", errors.New(strings.TrimPrefix(cmp.Or(lastLine(problems.String()), lastLine(out.String()), err.Error()), "spate: "))
 	}
 	return out.String(), nil
 }
@@ -166,7 +166,7 @@ func OnEach(
 	for i, h := range hosts {
 		s, is := h.by.(*sshHost)
 		if !is {
-			return command.BadInputf("--on %s: only hosts of ssh stay as they are", h.login)
+			return command.BadInputf("--on %s: only hosts of ssh can be calibrated: pods and tasks are gone with their run", h.login)
 		}
 		all.Go(func() {
 			if failed[i] = s.prepare(ctx, r, h); failed[i] == nil {

@@ -42,18 +42,18 @@ func TestHostsFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &remoteHosts{labels: map[string]string{"pool": "small", "x": "y"}}
+	r := &remoteHosts{labels: map[string]string{"pool": "small", "x": "y"}, servers: []string{"s:80", "$(x):80"}}
 	var got []string
 	for _, h := range hosts {
 		got = append(got, h.login+": "+strings.Join(r.arguments(h, "--coordinator=unix:/s", h.name, "1s"), " "))
 	}
 	const common = ": agent --log-level=warn --coordinator=unix:/s --name="
 	want := []string{
-		"u@a" + common + "a --region=eu --until-alone=1s --label=pool=big --label=x=y --weight=3",
-		"b" + common + "b --region= --until-alone=1s --label=pool=small --label=x=y",
-		"kube:arn:x/prod/load" + common + "kube-arn-x-prod-load-0 --region=us --until-alone=1s --label=pool=small --label=x=y",
-		"kube:arn:x/prod/load" + common + "kube-arn-x-prod-load-1 --region=us --until-alone=1s --label=pool=small --label=x=y",
-		"c" + common + "c --region=eu --until-alone=1s --label=pool=small --label=x=y",
+		"u@a" + common + "a --region=eu --until-alone=1s --label=pool=big --label=x=y --weight=3 --probe=s:80",
+		"b" + common + "b --region= --until-alone=1s --label=pool=small --label=x=y --probe=s:80",
+		"kube:arn:x/prod/load" + common + "kube-arn-x-prod-load-0 --region=us --until-alone=1s --label=pool=small --label=x=y --probe=s:80",
+		"kube:arn:x/prod/load" + common + "kube-arn-x-prod-load-1 --region=us --until-alone=1s --label=pool=small --label=x=y --probe=s:80",
+		"c" + common + "c --region=eu --until-alone=1s --label=pool=small --label=x=y --probe=s:80",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%s", strings.Join(got, "\n"))

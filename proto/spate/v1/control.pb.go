@@ -485,7 +485,10 @@ type AgentInfo struct {
 	// split by capacity.frames_per_second.
 	WeightGiven bool `protobuf:"varint,10,opt,name=weight_given,json=weightGiven,proto3" json:"weight_given,omitempty"`
 	// Labels from the agent's configuration, without its region.
-	Labels        map[string]string `protobuf:"bytes,11,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Labels map[string]string `protobuf:"bytes,11,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Times to connect to addresses that the agent was asked to reach at its start, in milliseconds. Those that it did not
+	// reach are missing.
+	RoundTripsMs  map[string]float64 `protobuf:"bytes,12,rep,name=round_trips_ms,json=roundTripsMs,proto3" json:"round_trips_ms,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -593,6 +596,13 @@ func (x *AgentInfo) GetWeightGiven() bool {
 func (x *AgentInfo) GetLabels() map[string]string {
 	if x != nil {
 		return x.Labels
+	}
+	return nil
+}
+
+func (x *AgentInfo) GetRoundTripsMs() map[string]float64 {
+	if x != nil {
+		return x.RoundTripsMs
 	}
 	return nil
 }
@@ -2478,7 +2488,7 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12/\n" +
 	"\x06resume\x18\x04 \x01(\v2\x17.spate.v1.AssignmentRefR\x06resume\x12\x14\n" +
 	"\x05armed\x18\x05 \x01(\bR\x05armed\x12 \n" +
-	"\vdefinitions\x18\x06 \x01(\rR\vdefinitions\"\x96\x03\n" +
+	"\vdefinitions\x18\x06 \x01(\rR\vdefinitions\"\xa4\x04\n" +
 	"\tAgentInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06region\x18\x02 \x01(\tR\x06region\x12\x18\n" +
@@ -2492,10 +2502,14 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\bcapacity\x18\t \x01(\v2\x12.spate.v1.CapacityR\bcapacity\x12!\n" +
 	"\fweight_given\x18\n" +
 	" \x01(\bR\vweightGiven\x127\n" +
-	"\x06labels\x18\v \x03(\v2\x1f.spate.v1.AgentInfo.LabelsEntryR\x06labels\x1a9\n" +
+	"\x06labels\x18\v \x03(\v2\x1f.spate.v1.AgentInfo.LabelsEntryR\x06labels\x12K\n" +
+	"\x0eround_trips_ms\x18\f \x03(\v2%.spate.v1.AgentInfo.RoundTripsMsEntryR\froundTripsMs\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb9\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a?\n" +
+	"\x11RoundTripsMsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xb9\x01\n" +
 	"\bCapacity\x12\x18\n" +
 	"\astreams\x18\x01 \x01(\rR\astreams\x12*\n" +
 	"\x11frames_per_second\x18\x02 \x01(\x01R\x0fframesPerSecond\x12*\n" +
@@ -2651,7 +2665,7 @@ func file_spate_v1_control_proto_rawDescGZIP() []byte {
 	return file_spate_v1_control_proto_rawDescData
 }
 
-var file_spate_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_spate_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_spate_v1_control_proto_goTypes = []any{
 	(*ConnectRequest)(nil),        // 0: spate.v1.ConnectRequest
 	(*ConnectResponse)(nil),       // 1: spate.v1.ConnectResponse
@@ -2684,11 +2698,12 @@ var file_spate_v1_control_proto_goTypes = []any{
 	(*FetchDatasetRequest)(nil),   // 28: spate.v1.FetchDatasetRequest
 	(*FetchDatasetResponse)(nil),  // 29: spate.v1.FetchDatasetResponse
 	nil,                           // 30: spate.v1.AgentInfo.LabelsEntry
-	nil,                           // 31: spate.v1.Assign.SecretsEntry
-	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
-	(*Stage)(nil),                 // 34: spate.v1.Stage
-	(FailureKind)(0),              // 35: spate.v1.FailureKind
+	nil,                           // 31: spate.v1.AgentInfo.RoundTripsMsEntry
+	nil,                           // 32: spate.v1.Assign.SecretsEntry
+	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 34: google.protobuf.Duration
+	(*Stage)(nil),                 // 35: spate.v1.Stage
+	(FailureKind)(0),              // 36: spate.v1.FailureKind
 }
 var file_spate_v1_control_proto_depIdxs = []int32{
 	2,  // 0: spate.v1.ConnectRequest.hello:type_name -> spate.v1.Hello
@@ -2709,46 +2724,47 @@ var file_spate_v1_control_proto_depIdxs = []int32{
 	5,  // 15: spate.v1.Hello.resume:type_name -> spate.v1.AssignmentRef
 	4,  // 16: spate.v1.AgentInfo.capacity:type_name -> spate.v1.Capacity
 	30, // 17: spate.v1.AgentInfo.labels:type_name -> spate.v1.AgentInfo.LabelsEntry
-	32, // 18: spate.v1.Capacity.measured_at:type_name -> google.protobuf.Timestamp
-	33, // 19: spate.v1.Welcome.heartbeat_interval:type_name -> google.protobuf.Duration
-	33, // 20: spate.v1.Welcome.lease:type_name -> google.protobuf.Duration
-	5,  // 21: spate.v1.Assign.ref:type_name -> spate.v1.AssignmentRef
-	34, // 22: spate.v1.Assign.stage:type_name -> spate.v1.Stage
-	9,  // 23: spate.v1.Assign.stripe:type_name -> spate.v1.Stripe
-	31, // 24: spate.v1.Assign.secrets:type_name -> spate.v1.Assign.SecretsEntry
-	33, // 25: spate.v1.Assign.lease:type_name -> google.protobuf.Duration
-	14, // 26: spate.v1.Assign.found:type_name -> spate.v1.Found
-	5,  // 27: spate.v1.Share.ref:type_name -> spate.v1.AssignmentRef
-	14, // 28: spate.v1.Share.found:type_name -> spate.v1.Found
-	10, // 29: spate.v1.Stripe.handovers:type_name -> spate.v1.Handover
-	5,  // 30: spate.v1.Revise.ref:type_name -> spate.v1.AssignmentRef
-	9,  // 31: spate.v1.Revise.stripe:type_name -> spate.v1.Stripe
-	5,  // 32: spate.v1.Applied.ref:type_name -> spate.v1.AssignmentRef
-	17, // 33: spate.v1.Applied.preparation:type_name -> spate.v1.Preparation
-	14, // 34: spate.v1.Applied.found:type_name -> spate.v1.Found
-	5,  // 35: spate.v1.Waiting.ref:type_name -> spate.v1.AssignmentRef
-	17, // 36: spate.v1.Found.preparation:type_name -> spate.v1.Preparation
-	16, // 37: spate.v1.Found.lines:type_name -> spate.v1.LineTokens
-	15, // 38: spate.v1.Found.answers:type_name -> spate.v1.QuietAnswers
-	18, // 39: spate.v1.Preparation.canaries:type_name -> spate.v1.QuietCount
-	5,  // 40: spate.v1.Rejected.ref:type_name -> spate.v1.AssignmentRef
-	35, // 41: spate.v1.Rejected.kind:type_name -> spate.v1.FailureKind
-	5,  // 42: spate.v1.Heartbeat.ended:type_name -> spate.v1.AssignmentRef
-	5,  // 43: spate.v1.Arm.ref:type_name -> spate.v1.AssignmentRef
-	5,  // 44: spate.v1.Measure.ref:type_name -> spate.v1.AssignmentRef
-	5,  // 45: spate.v1.Measuring.ref:type_name -> spate.v1.AssignmentRef
-	5,  // 46: spate.v1.Stop.ref:type_name -> spate.v1.AssignmentRef
-	0,  // 47: spate.v1.ControlService.Connect:input_type -> spate.v1.ConnectRequest
-	26, // 48: spate.v1.ControlService.ProbeClock:input_type -> spate.v1.ProbeClockRequest
-	28, // 49: spate.v1.ControlService.FetchDataset:input_type -> spate.v1.FetchDatasetRequest
-	1,  // 50: spate.v1.ControlService.Connect:output_type -> spate.v1.ConnectResponse
-	27, // 51: spate.v1.ControlService.ProbeClock:output_type -> spate.v1.ProbeClockResponse
-	29, // 52: spate.v1.ControlService.FetchDataset:output_type -> spate.v1.FetchDatasetResponse
-	50, // [50:53] is the sub-list for method output_type
-	47, // [47:50] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	31, // 18: spate.v1.AgentInfo.round_trips_ms:type_name -> spate.v1.AgentInfo.RoundTripsMsEntry
+	33, // 19: spate.v1.Capacity.measured_at:type_name -> google.protobuf.Timestamp
+	34, // 20: spate.v1.Welcome.heartbeat_interval:type_name -> google.protobuf.Duration
+	34, // 21: spate.v1.Welcome.lease:type_name -> google.protobuf.Duration
+	5,  // 22: spate.v1.Assign.ref:type_name -> spate.v1.AssignmentRef
+	35, // 23: spate.v1.Assign.stage:type_name -> spate.v1.Stage
+	9,  // 24: spate.v1.Assign.stripe:type_name -> spate.v1.Stripe
+	32, // 25: spate.v1.Assign.secrets:type_name -> spate.v1.Assign.SecretsEntry
+	34, // 26: spate.v1.Assign.lease:type_name -> google.protobuf.Duration
+	14, // 27: spate.v1.Assign.found:type_name -> spate.v1.Found
+	5,  // 28: spate.v1.Share.ref:type_name -> spate.v1.AssignmentRef
+	14, // 29: spate.v1.Share.found:type_name -> spate.v1.Found
+	10, // 30: spate.v1.Stripe.handovers:type_name -> spate.v1.Handover
+	5,  // 31: spate.v1.Revise.ref:type_name -> spate.v1.AssignmentRef
+	9,  // 32: spate.v1.Revise.stripe:type_name -> spate.v1.Stripe
+	5,  // 33: spate.v1.Applied.ref:type_name -> spate.v1.AssignmentRef
+	17, // 34: spate.v1.Applied.preparation:type_name -> spate.v1.Preparation
+	14, // 35: spate.v1.Applied.found:type_name -> spate.v1.Found
+	5,  // 36: spate.v1.Waiting.ref:type_name -> spate.v1.AssignmentRef
+	17, // 37: spate.v1.Found.preparation:type_name -> spate.v1.Preparation
+	16, // 38: spate.v1.Found.lines:type_name -> spate.v1.LineTokens
+	15, // 39: spate.v1.Found.answers:type_name -> spate.v1.QuietAnswers
+	18, // 40: spate.v1.Preparation.canaries:type_name -> spate.v1.QuietCount
+	5,  // 41: spate.v1.Rejected.ref:type_name -> spate.v1.AssignmentRef
+	36, // 42: spate.v1.Rejected.kind:type_name -> spate.v1.FailureKind
+	5,  // 43: spate.v1.Heartbeat.ended:type_name -> spate.v1.AssignmentRef
+	5,  // 44: spate.v1.Arm.ref:type_name -> spate.v1.AssignmentRef
+	5,  // 45: spate.v1.Measure.ref:type_name -> spate.v1.AssignmentRef
+	5,  // 46: spate.v1.Measuring.ref:type_name -> spate.v1.AssignmentRef
+	5,  // 47: spate.v1.Stop.ref:type_name -> spate.v1.AssignmentRef
+	0,  // 48: spate.v1.ControlService.Connect:input_type -> spate.v1.ConnectRequest
+	26, // 49: spate.v1.ControlService.ProbeClock:input_type -> spate.v1.ProbeClockRequest
+	28, // 50: spate.v1.ControlService.FetchDataset:input_type -> spate.v1.FetchDatasetRequest
+	1,  // 51: spate.v1.ControlService.Connect:output_type -> spate.v1.ConnectResponse
+	27, // 52: spate.v1.ControlService.ProbeClock:output_type -> spate.v1.ProbeClockResponse
+	29, // 53: spate.v1.ControlService.FetchDataset:output_type -> spate.v1.FetchDatasetResponse
+	51, // [51:54] is the sub-list for method output_type
+	48, // [48:51] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_control_proto_init() }
@@ -2785,7 +2801,7 @@ func file_spate_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_control_proto_rawDesc), len(file_spate_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   32,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
