@@ -69,23 +69,35 @@ func (s *sshHost) ask(ctx context.Context, stdin io.Reader, script string) (stri
 	return out.String(), nil
 }
 
+// ownProgram opens this program and reads it once, for all hosts. It stays open.
+var ownProgram = sync.OnceValues(func() (own struct {
+	*os.File
+	size int64
+	hash string
+}, err error,
+) {
+	path, err := os.Executable()
+	if err == nil {
+		own.File, err = os.Open(path)
+	}
+	if err != nil {
+		return own, err
+	}
+	sum := sha256.New()
+	own.size, err = io.Copy(sum, own)
+	own.hash = hex.EncodeToString(sum.Sum(nil)[:8])
+	return own, err
+})
+
 // prepare finds out what the host is, and copies the program to it unless it is there.
 func (s *sshHost) prepare(ctx context.Context, r *remoteHosts, h *remoteHost) error {
-	path, err := os.Executable()
-	program, err2 := os.Open(path)
-	if err := errors.Join(err, err2); err != nil {
-		return err
-	}
-	defer program.Close()
-	sum := sha256.New()
-	size, err := io.Copy(sum, program)
+	own, err := ownProgram()
 	if err != nil {
 		return err
 	}
-	hash := hex.EncodeToString(sum.Sum(nil)[:8])
 	out, err := s.ask(ctx, nil, `d="${XDG_CACHE_HOME:-$HOME/.cache}/spate"; umask 077; mkdir -p "$d" || exit 1; echo `+r.id+`; `+
 		`uname -sm; echo "$d"; spate --version 2>/dev/null || echo none; `+
-		`if "$d/spate-`+hash+`" --version >/dev/null 2>&1; then echo there; else echo missing; fi`)
+		`if "$d/spate-`+own.hash+`" --version >/dev/null 2>&1; then echo there; else echo missing; fi`)
 	if err != nil {
 		return err
 	}
@@ -94,7 +106,7 @@ func (s *sshHost) prepare(ctx context.Context, r *remoteHosts, h *remoteHost) er
 	if len(lines) != 4 {
 		return fmt.Errorf("the host does not answer as a Unix system: %q", out)
 	}
-	s.dir, s.program, h.program = lines[1], lines[1]+"/spate-"+hash, "is there"
+	s.dir, s.program, h.program = lines[1], lines[1]+"/spate-"+own.hash, "is there"
 	switch {
 	case strings.ContainsAny(s.dir, forShells):
 		return fmt.Errorf("%q cannot be the directory of the program: set XDG_CACHE_HOME there", s.dir)
@@ -105,7 +117,7 @@ func (s *sshHost) prepare(ctx context.Context, r *remoteHosts, h *remoteHost) er
 			lines[0], runtime.GOOS, runtime.GOARCH, r.version)
 	case lines[3] == "missing":
 		h.program = "copied"
-		return s.copy(ctx, r, h, io.NewSectionReader(program, 0, size))
+		return s.copy(ctx, r, h, io.NewSectionReader(own, 0, own.size))
 	}
 	return nil
 }
