@@ -222,8 +222,8 @@ func (a *Authority) admit(token, name string, key *ecdsa.PublicKey, now time.Tim
 // Unnoticed is the longest that a coordinator may not know of a revocation, and still renew the certificate.
 const Unnoticed = 3 * time.Second
 
-// Revoke takes back the certificates of a name (ROLE/NAME, or NAME for an agent and a client of that name) that are
-// issued until it cannot go Unnoticed, and all invitations of their roles. It returns whose they were.
+// Revoke takes back the certificates of a name (ROLE/NAME, or NAME for an agent and a client of that name), and all
+// invitations of their roles, that are made until now + Unnoticed. It returns whose they were.
 func (a *Authority) Revoke(name string, now time.Time) (whose []Identity, err error) {
 	lock, err := files.LockDir(filepath.Dir(a.record(Identity{}))) // another one may revoke, too
 	if err != nil {
