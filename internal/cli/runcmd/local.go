@@ -8,18 +8,17 @@ import (
 	"log/slog"
 	"maps"
 	"net"
-	"net/url"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/spate-load/spate/agent"
-	"github.com/spate-load/spate/agent/allow"
 	"github.com/spate-load/spate/agent/host"
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/coordinator"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/coordinatorcmd"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/local"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
@@ -142,7 +141,8 @@ func (l *localFlags) startHosts(
 	if err != nil {
 		return nil, err
 	}
-	hosts.labels, hosts.asks, hosts.servers, hosts.serve = l.labels, l.asks, l.servers, c.ServeInvited
+	hosts.labels, hosts.asks, hosts.serve = l.labels, l.asks, c.ServeInvited
+	hosts.probes = lists.Where(l.servers, plainWord.MatchString) // a shell means nothing by these
 	cluster.Serve(listener)
 	return hosts.close, command.UntilInterrupted(ctx, "starting the agents", func(ctx context.Context) error {
 		err := hosts.start(ctx, cluster.Conn())
@@ -190,7 +190,8 @@ func (l *localFlags) coordinator(
 	})
 }
 
-// fits refuses a plan that waits for other agents than the embedded ones, and gives these the labels of the plan.
+// fits refuses a plan that waits for other agents than those that the flags start, and notes what these need of it: its
+// labels, its load and its endpoints.
 func (l *localFlags) fits(plan *plans.Plan) error {
 	if len(l.hosts) > 0 && len(plan.Simulated()) > 0 {
 		return errors.New("the plan's built-in simulator listens on this machine's loopback, which the hosts of --on do not " +
@@ -203,9 +204,7 @@ func (l *localFlags) fits(plan *plans.Plan) error {
 	}
 	for _, t := range plan.Targets() {
 		for _, endpoint := range t.GetEndpoints() {
-			if u, err := url.Parse(naming.BaseURL(endpoint)); err == nil {
-				l.servers = words.AppendOnce(l.servers, net.JoinHostPort(u.Hostname(), allow.PortOf(u)))
-			}
+			l.servers = words.AppendOnce(l.servers, naming.Server(naming.BaseURL(endpoint)))
 		}
 	}
 	return l.Agents.fits(plan, len(l.hosts) > 0)

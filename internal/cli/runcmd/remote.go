@@ -75,7 +75,7 @@ type remoteHosts struct {
 	hosts   []*remoteHost
 	labels  map[string]string // of all: those that the plan asks for
 	asks    uint32            // requests in flight, at most; 0: not known
-	servers []string          // addresses of the plan's endpoints
+	probes  []string          // endpoints to which agents measure the round trip
 	version string            // of this program
 	logs    io.Writer
 	serve   func(net.Listener, *certs.Authority) error // agents that join by an invitation
@@ -317,14 +317,11 @@ func (r *remoteHosts) roundTrip(ms map[string]float64) string {
 	if most := words.Millis(times[len(times)-1]); most != text {
 		text += " to " + most
 	}
-	if text += " ms"; len(ms) < len(r.probes()) {
-		text += fmt.Sprintf(", %d of %d not reached", len(r.probes())-len(ms), len(r.probes()))
+	if text += " ms"; len(ms) < len(r.probes) {
+		text += fmt.Sprintf(", %d of %d not reached", len(r.probes)-len(ms), len(r.probes))
 	}
 	return text
 }
-
-// probes returns the endpoints to which agents measure the round trip: a shell means nothing by their names.
-func (r *remoteHosts) probes() []string { return lists.Where(r.servers, plainWord.MatchString) }
 
 // arguments are those of the agent of a host, for this program. way is the flag for how it reaches the coordinator.
 func (r *remoteHosts) arguments(h *remoteHost, way, name, alone string) []string {
@@ -339,8 +336,8 @@ func (r *remoteHosts) arguments(h *remoteHost, way, name, alone string) []string
 	if h.weight > 0 {
 		args = append(args, fmt.Sprintf("--weight=%d", h.weight))
 	}
-	if probes := r.probes(); len(probes) > 0 {
-		args = append(args, "--probe="+strings.Join(probes, ","))
+	if len(r.probes) > 0 {
+		args = append(args, "--probe="+strings.Join(r.probes, ","))
 	}
 	return args
 }

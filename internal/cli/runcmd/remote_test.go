@@ -42,7 +42,7 @@ func TestHostsFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &remoteHosts{labels: map[string]string{"pool": "small", "x": "y"}, servers: []string{"s:80", "$(x):80"}}
+	r := &remoteHosts{labels: map[string]string{"pool": "small", "x": "y"}, probes: []string{"s:80"}}
 	var got []string
 	for _, h := range hosts {
 		got = append(got, h.login+": "+strings.Join(r.arguments(h, "--coordinator=unix:/s", h.name, "1s"), " "))

@@ -8,7 +8,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/spate-load/spate/agent/allow"
 	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/internal/cli/terminal"
@@ -25,6 +23,7 @@ import (
 	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -206,7 +205,7 @@ func (s *servers) ready(ctx context.Context, w *spatev1.ServerWanted) (err error
 
 // start starts the server of a target, and waits until it is ready.
 func (s *servers) start(ctx context.Context, t *spatev1.Target) (err error) {
-	host := net.JoinHostPort(addressOf(t))
+	host := addressOf(t)
 	if c, err := net.DialTimeout("tcp", host, time.Second); err == nil { //nolint:noctx // a second
 		_ = c.Close() // nothing was sent
 		return fmt.Errorf("it was not started: something else listens at %s: end it, or give the target another port", host)
@@ -311,17 +310,11 @@ func (s *servers) reset(ctx context.Context, t *spatev1.Target) error {
 }
 
 // addressOf returns where a target's server serves: at its first endpoint, whatever the path of that.
-func addressOf(t *spatev1.Target) (host, port string) {
-	u, err := url.Parse(t.GetEndpoints()[0])
-	if err != nil {
-		return "", "" // no plan has such an endpoint
-	}
-	return u.Hostname(), allow.PortOf(u)
-}
+func addressOf(t *spatev1.Target) string { return naming.Server(t.GetEndpoints()[0]) }
 
 // withPort returns a command of a target's server with the port of its first endpoint.
 func withPort(t *spatev1.Target, argv []string) (out []string) {
-	_, port := addressOf(t)
+	_, port, _ := net.SplitHostPort(addressOf(t)) // without one, no plan has such an endpoint
 	return lists.Each(argv, func(word string) string { return strings.ReplaceAll(word, "{port}", port) })
 }
 
