@@ -4,11 +4,10 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protopath"
-	"google.golang.org/protobuf/reflect/protorange"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/plans/defaults"
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
@@ -63,16 +62,11 @@ func (k factor) shorten(m proto.Message) {
 	if k == 1 {
 		return
 	}
-	_ = protorange.Range(m.ProtoReflect(), func(v protopath.Values) error { // it returns no error
-		inner, _ := v.Index(-1).Value.Interface().(protoreflect.Message)
-		if inner == nil {
-			return nil
-		}
-		if d, is := inner.Interface().(*durationpb.Duration); is && d.AsDuration() > 0 {
+	defaults.Each(m, func(within protoreflect.Message) {
+		if d, is := within.Interface().(*durationpb.Duration); is && d.AsDuration() > 0 {
 			shorter := durationpb.New(max(time.Nanosecond, time.Duration(float64(d.AsDuration())/float64(k))))
 			d.Seconds, d.Nanos = shorter.GetSeconds(), shorter.GetNanos()
 		}
-		return nil
 	})
 }
 

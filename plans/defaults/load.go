@@ -25,13 +25,18 @@ const Arrival = "poisson"
 // messages within it. It returns nil if the message is nil.
 func Filled[M proto.Message](m M) M {
 	m = proto.CloneOf(m)
+	Each(m, fill)
+	return m
+}
+
+// Each calls do with a message and with all messages within it. Nil messages are left out.
+func Each(m proto.Message, do func(protoreflect.Message)) {
 	_ = protorange.Range(m.ProtoReflect(), func(v protopath.Values) error { // it returns no error
 		if within, is := v.Index(-1).Value.Interface().(protoreflect.Message); is && within.IsValid() {
-			fill(within)
+			do(within)
 		}
 		return nil
 	})
-	return m
 }
 
 // fill fills in a message, without those within it.
