@@ -152,9 +152,10 @@ func (c *checker) connection(path string, t *spatev1.Target) {
 
 // waits checks the timeouts of a stream.
 func (c *checker) waits(target string, t *spatev1.Target) {
+	whole := defaults.Filled(&spatev1.Target{RequestTimeout: t.GetRequestTimeout()}).GetRequestTimeout()
 	for field, limit := range map[string]*durationpb.Duration{"first_token_timeout": t.GetFirstTokenTimeout(),
 		"gap_timeout": t.GetGapTimeout()} {
-		c.refuse(limit.AsDuration() > defaults.Filled(t).GetRequestTimeout().AsDuration(),
+		c.refuse(limit.AsDuration() > whole.AsDuration(),
 			target+"."+field, "must not be longer than request_timeout, which ends the request earlier")
 	}
 }
