@@ -180,7 +180,8 @@ func (t *TrialResult) read(data []byte, dialect *bodies.Dialect) error {
 			counts[f.Output] = true
 		}
 	}
-	if t.Running = len(counts) > 1; t.Events {
+	t.Running = len(counts) > 1
+	if t.Events {
 		return nil
 	}
 	if dialect.Parse(api.Event{Data: data}, &f) != nil {
