@@ -45,7 +45,7 @@ func newHTTP2Pool(d *dialer, alwaysNew bool) *http2Pool {
 
 // roundTrip implements version.
 func (p *http2Pool) roundTrip(ctx context.Context, q *Outgoing, user User) (*http.Response, error) {
-	c, reused, err := p.idle.get(ctx, q, func(c *http2Conn) bool { return c.CanTakeNewRequest() }, p.open)
+	c, reused, err := p.idle.get(ctx, q, (*http2Conn).CanTakeNewRequest, p.open)
 	if err != nil {
 		return nil, err
 	}
