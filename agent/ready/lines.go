@@ -63,7 +63,6 @@ type text struct {
 	*finder
 	lines   []workload.Line
 	lengths []uint32
-	rough   bool // the lengths are estimates
 	counted bool // the lengths can be used
 	isl     uint32
 }
@@ -125,7 +124,6 @@ func (t *text) estimate(ctx context.Context, count tokenCounter) error {
 		counts[block] = uint32(w - min(w, base))
 	}
 	each := fit(counts)
-	t.rough = true
 	for i, l := range t.lines {
 		t.lengths[i] = each.estimated(l.Text)
 	}
@@ -163,7 +161,7 @@ func (t *text) checkPrompts(ctx context.Context, way string) error {
 		}
 		extra[i] = int64(w) - int64(tokens)
 	}
-	t.recordLengths(extra)
+	t.recordLengths(extra, way)
 	return nil
 }
 
@@ -185,10 +183,10 @@ func (t *text) randomPrompt(number uint64) (string, uint32) {
 }
 
 // recordLengths records the tokens that prompts of lines have in addition to their lines.
-func (t *text) recordLengths(extra []int64) {
+func (t *text) recordLengths(extra []int64, way string) {
 	least, most := slices.Min(extra), slices.Max(extra)
 	// Estimated lengths say more about the lines than about the template, which other parts of a mixture have, too.
-	if !t.rough && t.stage.GetWorkload().GetMix() == nil {
+	if way == "file" && t.stage.GetWorkload().GetMix() == nil {
 		t.found.Preparation.TemplateTokens = new(uint32(max(0, (least+most)/2)))
 	}
 	template := int64(t.found.Preparation.GetTemplateTokens())
