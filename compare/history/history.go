@@ -61,21 +61,23 @@ func byTime(a, b entry) int { return cmp.Or(a.time.Compare(b.time), cmp.Compare(
 func Open(dir string, log *slog.Logger) (*Store, error) {
 	s := &Store{dir: filepath.Join(dir, Dir), log: log, runs: map[string]entry{}}
 	err := os.MkdirAll(s.dir, 0o755)
-	files, err1 := os.ReadDir(s.dir)
+	found, err1 := os.ReadDir(s.dir)
 	if err = errors.Join(err, err1); err != nil {
 		return nil, fmt.Errorf("history: %w", err)
 	}
-	for _, f := range files {
+	for _, f := range found {
 		run, is := strings.CutSuffix(f.Name(), ".json")
 		if !is {
 			continue
 		}
-		if r, size, err := s.read(run); err != nil {
+		r, size, err := s.read(run)
+		if err != nil {
+			err = errors.Join(err, os.Rename(s.path(run), s.path(run)+".damaged"))
 			log.Error("a record of the history is damaged: it is set aside, and recorded again if its run is still there",
-				"run", run, "error", err, "set_aside", os.Rename(s.path(run), s.path(run)+".damaged"))
-		} else {
-			s.add(run, r, size)
+				"run", run, "error", err)
+			continue
 		}
+		s.add(run, r, size)
 	}
 	log.Info("history is read", "runs", len(s.runs))
 	return s, nil
