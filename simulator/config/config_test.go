@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/plans/defaults"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -77,6 +78,9 @@ func TestFromPlan(t *testing.T) {
 	}
 	if diff := cmp.Diff(Default(), FromPlan(&spatev1.SimulatedTarget{})); diff != "" {
 		t.Error(diff)
+	}
+	if diff := cmp.Diff(Default(), FromPlan(defaults.Filled(&spatev1.SimulatedTarget{}))); diff != "" {
+		t.Errorf("the schema has other defaults:\n%s", diff)
 	}
 	want := Default()
 	want.Endpoints, want.Replicas, want.PrefillEngines = 3, 2, 4
