@@ -57,8 +57,8 @@ type session struct {
 	heard    atomic.Int64 // when the last message came
 	messages chan *spatev1.ConnectResponse
 	answers  answers
-	// disconnect ends the session, such as because the coordinator has a wrong view of this agent: the next Hello tells
-	// it what the agent has.
+	// disconnect ends the session, for example because the coordinator has a wrong view of this agent: the next Hello
+	// tells it what the agent has.
 	disconnect context.CancelCauseFunc
 
 	sending sync.Mutex // a stream allows one sender at a time

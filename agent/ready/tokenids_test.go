@@ -12,7 +12,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// picky is a chat server that refuses requests whose body has a text.
+// picky is a server that refuses requests whose body contains a text.
 type picky struct {
 	refuses string
 	status  int // 0: 400
@@ -30,7 +30,7 @@ func (p picky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A server that refuses prompts of token IDs is told before the load, with what to set.
+// If a server refuses prompts of token IDs, the error before the load says so, and what to set.
 func TestRefusedTokenIDs(t *testing.T) {
 	const says = "the server refuses prompts that are token ids, and takes text: set the target's prompts to text"
 	for name, tt := range map[string]struct {

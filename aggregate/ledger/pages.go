@@ -250,7 +250,8 @@ type element struct {
 }
 
 // elementsOf reads the elements of a page: branch (position u32, key size u32, page u64) or leaf (flags, position, key
-// size, value size u32). Positions count from the element itself. After an error it returns those before.
+// size, value size u32). Positions count from the element itself. On an error it also returns the elements
+// before it.
 func elementsOf(page []byte) (out []element, err error) {
 	if len(page) < pageHeader {
 		return nil, fmt.Errorf("%d bytes", len(page))

@@ -131,8 +131,8 @@ const (
 	Dropped = "scrape_series_left_out"
 )
 
-// Added returns the sum of two histograms, which it does not change. It has buckets if they have the same. The first
-// may be nil.
+// Added returns the sum of two histograms, and does not change them. The sum has buckets only if both have the same.
+// The first may be nil.
 func Added(a, b *spatev1.ServerHistogram) *spatev1.ServerHistogram {
 	if a == nil || a.GetCount() == 0 {
 		return b
