@@ -28,7 +28,7 @@ type EnrolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Token of an invitation. Empty: renew the certificate of the connection.
 	Token string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	// Name of the program, if the token is for any.
+	// Name of the program, if the token is for any name.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// PKCS #10 signing request, in DER. Only its public key counts.
 	SigningRequest []byte `protobuf:"bytes,3,opt,name=signing_request,json=signingRequest,proto3" json:"signing_request,omitempty"`

@@ -5762,7 +5762,7 @@ var (
 	//
 	// repeated spate.v1.Relation excludes = 70102;
 	E_Excludes = &file_spate_v1_plan_proto_extTypes[2]
-	// What the field is if a plan does not give it, as JSON has it. A field whose default depends on others has none here.
+	// The field's value if a plan does not give it, as in JSON. A field whose default depends on others has none here.
 	//
 	// optional string default_value = 70103;
 	E_DefaultValue = &file_spate_v1_plan_proto_extTypes[3]
