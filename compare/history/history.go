@@ -32,7 +32,7 @@ import (
 // or null if the run has nothing to record or was removed.
 const Dir = "history"
 
-// mostBytes is how large the files become: beyond, each record replaces the oldest. A stage takes some 2 KB.
+// mostBytes is how large the files become: beyond, records replace the oldest. A stage takes some 2 KB.
 const mostBytes = 64 << 20
 
 // Store is the folder. Its methods may be called concurrently. They block on the disk.
@@ -145,12 +145,13 @@ func (s *Store) Put(run string, record *compare.Record) error {
 	if _, has := s.runs[run]; has { // recorded already, or removed since its requests were read
 		return nil
 	}
-	if err := s.write(run, record); err != nil || s.size <= mostBytes {
-		return err
+	err := s.write(run, record)
+	for err == nil && s.size > mostBytes {
+		oldest := s.sorted("")[0].run
+		s.log.Warn("history is full: its oldest record is removed", "run", oldest, "limit_bytes", mostBytes)
+		err = s.write(oldest, nil)
 	}
-	oldest := s.sorted("")[0].run
-	s.log.Warn("history is full: its oldest record is removed", "run", oldest, "limit_bytes", mostBytes)
-	return s.write(oldest, nil)
+	return err
 }
 
 // Remove forgets the record of a run, and that of a run that is being recorded. The run has nothing to record from then
