@@ -107,7 +107,11 @@ func TestProgramsTakeTheFlags(t *testing.T) {
 		"systemd/spate-coordinator.service": "spate-coordinator", "systemd/spate-agent@.service": "spate-agent",
 		"helm/spate/templates/coordinator.yaml": "spate-coordinator", "helm/spate/templates/agents.yaml": "spate-agent",
 	} {
-		flags := flag.FindAllStringSubmatch(withoutComments(read(t, file)), -1)
+		text := withoutComments(read(t, file))
+		if strings.Contains(text, "${CREDENTIALS_DIRECTORY}") != strings.Contains(text, "LoadCredential=") {
+			t.Errorf("%s: credentials that are loaded are not those that are used", file)
+		}
+		flags := flag.FindAllStringSubmatch(text, -1)
 		for _, match := range flags {
 			known(t, file, bin[program], match[1])
 		}
