@@ -21,6 +21,7 @@ type point struct {
 	of    []uint32
 	all   *results.Repeats // nil: one stage
 	limit string           // what a load must be within, in words; empty: nothing, or it is not known
+	rule  string           // the same, by the numbers where they are known
 	kept  bool             // it is within the limit
 	why   string           // it is not, with the numbers
 }
@@ -82,14 +83,16 @@ func (p *point) judge(r *results.Result) {
 	for _, s := range r.Run.SeriesOf(loadpoint.Search) {
 		if p.Probe != nil && s.Series == p.Probe.Series {
 			found := s.Limit()
-			p.limit, p.kept = "the limits of the search", found.Kept != nil && p.value <= *found.Kept
+			p.limit, p.rule = "the limits of the search", strings.Join(s.Objectives, ", ")
+			p.kept = found.Kept != nil && p.value <= *found.Kept
 			p.why = *cmp.Or(found.Reason, new("by the search"))
 			return
 		}
 	}
 	if g := p.Goodput; g != nil {
 		if g.Share != nil {
-			p.limit, p.kept, p.why = sloWords(g), *g.Share >= goodShare, percent(*g.Share)+" good"
+			p.rule = sloWords(g)
+			p.limit, p.kept, p.why = "the SLO ("+p.rule+")", *g.Share >= goodShare, percent(*g.Share)+" good"
 		}
 		return
 	}
@@ -99,7 +102,7 @@ func (p *point) judge(r *results.Result) {
 				continue
 			}
 			if p.limit == "" {
-				p.limit, p.kept = "the thresholds", true
+				p.limit, p.rule, p.kept = "the thresholds", "the thresholds", true
 			}
 			if p.kept && !s.Passed {
 				seen, _, _ := strings.Cut(s.Words, ", want")
@@ -179,7 +182,7 @@ func sloWords(g *results.Goodput) string {
 	if limits == nil {
 		limits = []string{"that of each part"}
 	}
-	return fmt.Sprintf("the SLO (%s for 95 %% of requests)", strings.Join(limits, ", "))
+	return strings.Join(limits, ", ") + " for 95 % of requests"
 }
 
 // good returns the share of requests within the SLO with its interval, and whether that leaves open if the load is.

@@ -100,19 +100,13 @@ func (w *writer) slo(c *curve) string {
 	case !limited:
 		at = c.points[some]
 		within := lists.Count(c.points, func(p *point) bool { return p.kept })
-		text = fmt.Sprintf("%s: %d of %s", at.limit, within, words.Count(uint64(len(c.points)), "load"))
+		text = fmt.Sprintf("%s: %d of %s", at.rule, within, words.Count(uint64(len(c.points)), "load"))
 	case kept == nil:
-		text = fmt.Sprintf("%s: no load measured, %s is beyond (%s)", broke.limit, broke.load, broke.why)
+		text = fmt.Sprintf("%s: no load measured, %s is beyond (%s)", broke.rule, broke.load, broke.why)
 	case broke == nil:
-		text = fmt.Sprintf("%s: up to %s, the highest load measured", kept.limit, kept.load)
+		text = fmt.Sprintf("%s: up to %s, the highest load measured", kept.rule, kept.load)
 	default:
-		text = fmt.Sprintf("%s: up to %s, %s is beyond (%s)", kept.limit, kept.load, broke.load, broke.why)
-	}
-	text = strings.Replace(strings.TrimPrefix(text, "the SLO ("), " of requests)", " of requests", 1)
-	for _, s := range w.r.Run.SeriesOf(loadpoint.Search) {
-		if s.Target == c.target && s.Workload == c.workload {
-			text = strings.Replace(text, "the limits of the search", strings.Join(s.Objectives, ", "), 1)
-		}
+		text = fmt.Sprintf("%s: up to %s, %s is beyond (%s)", kept.rule, kept.load, broke.load, broke.why)
 	}
 	joint := "; good at " + at.load + ": "
 	for i := range at.Parts {
