@@ -38,16 +38,17 @@ func (w *writer) each(of func(*curve) string) string {
 	if lead += ": "; slices.ContainsFunc(all, func(text string) bool { return !strings.HasPrefix(text, lead) }) {
 		lead = ""
 	}
+	name := func(c *curve) string { return c.target + ", " + c.workload }
+	switch first := w.curves[0]; {
+	case !slices.ContainsFunc(w.curves, func(o *curve) bool { return o.workload != first.workload }):
+		name = func(c *curve) string { return c.target }
+	case !slices.ContainsFunc(w.curves, func(o *curve) bool { return o.target != first.target }):
+		name = func(c *curve) string { return c.workload }
+	}
 	var texts, named []string
 	for i, c := range w.curves {
-		text, name := strings.TrimPrefix(all[i], lead), c.target+", "+c.workload
-		switch first := w.curves[0]; {
-		case !slices.ContainsFunc(w.curves, func(o *curve) bool { return o.workload != first.workload }):
-			name = c.target
-		case !slices.ContainsFunc(w.curves, func(o *curve) bool { return o.target != first.target }):
-			name = c.workload
-		}
-		texts, named = words.AppendOnce(texts, text), append(named, name+": "+text)
+		text := strings.TrimPrefix(all[i], lead)
+		texts, named = words.AppendOnce(texts, text), append(named, name(c)+": "+text)
 	}
 	if len(texts) == 1 {
 		named = texts
