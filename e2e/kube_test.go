@@ -31,7 +31,7 @@ const kubectlState = "SPATE_TEST_KUBECTL"
 
 func init() {
 	if dir := os.Getenv(kubectlState); dir != "" {
-		if err := standIn(dir, os.Args[1:]); err != nil {
+		if err := standInKubectl(dir, os.Args[1:]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -42,11 +42,12 @@ func init() {
 // podState is a pod of the stand-in.
 type podState struct {
 	Name, Cluster string
-	Index, PID    int
+	Index         int
+	PID           pid
 	Port          string // in place of the one that its program was told to listen at
 }
 
-func standIn(dir string, args []string) error {
+func standInKubectl(dir string, args []string) error {
 	cluster, namespace := "", ""
 	for _, a := range args {
 		if v, is := strings.CutPrefix(a, "--context="); is {
@@ -84,7 +85,7 @@ func standIn(dir string, args []string) error {
 		return forward(dir, strings.TrimPrefix(args[1], "pod/"))
 	case args[0] == "delete":
 		for _, p := range pods(dir, args[2]) {
-			p.kill(syscall.SIGTERM)
+			p.PID.kill(syscall.SIGTERM)
 		}
 		return os.RemoveAll(filepath.Join(dir, args[2]))
 	}
@@ -148,7 +149,7 @@ func applyJob(dir, cluster string) error {
 			if err := cmd.Start(); err != nil {
 				return err
 			}
-			p.PID = cmd.Process.Pid
+			p.PID = pid(cmd.Process.Pid)
 		}
 		text, _ := json.Marshal(p)
 		if err := os.WriteFile(filepath.Join(own, p.Name+".json"), text, 0o600); err != nil {
@@ -174,20 +175,8 @@ func pods(dir, job string) (all []podState) {
 	return all
 }
 
-// alive reports whether a pod's program runs. One that has ended may be a zombie.
-func (p podState) alive() bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID))
-	if err != nil {
-		return syscall.Kill(p.PID, 0) == nil
-	}
-	return !strings.Contains(string(text), ") Z ")
-}
-
-func (p podState) kill(s syscall.Signal) {
-	if p.PID > 0 {
-		_ = syscall.Kill(p.PID, s)
-	}
-}
+// alive reports whether a pod's program runs.
+func (p podState) alive() bool { return p.PID.alive() }
 
 // object returns a pod as the API server has it.
 func (p podState) object() map[string]any {
@@ -227,7 +216,7 @@ func forward(dir, name string) error {
 	if err != nil {
 		return err
 	}
-	_ = os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.forward", os.Getpid())), nil, 0o600)
+	pid(os.Getpid()).keep(dir, "forward")
 	fmt.Printf("Forwarding from %s -> 7799\n", l.Addr())
 	for {
 		c, err := l.Accept()
@@ -246,22 +235,60 @@ func forward(dir, name string) error {
 
 // withKubectl puts the stand-in into PATH and returns its state.
 func withKubectl(t *testing.T) (dir string) {
-	bin, dir := t.TempDir(), t.TempDir()
+	t.Helper()
+	dir = withStandIn(t, "kubectl", kubectlState)
+	t.Cleanup(func() {
+		for _, p := range pods(dir, "") {
+			p.PID.kill(syscall.SIGKILL)
+		}
+	})
+	return dir
+}
+
+// withStandIn puts this test's own program into PATH under another name, and returns its state, which a variable names.
+func withStandIn(t *testing.T, name, variable string) (dir string) {
+	t.Helper()
 	own, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	script := fmt.Sprintf("#!/bin/sh\n%s='%s' SPATE_TEST_PROGRAM='%s' exec '%s' \"$@\"\n", kubectlState, dir, programs.Built.Spate, own)
-	if err := os.WriteFile(filepath.Join(bin, "kubectl"), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	t.Cleanup(func() {
-		for _, p := range pods(dir, "") {
-			p.kill(syscall.SIGKILL)
-		}
-	})
+	dir = t.TempDir()
+	inPath(t, name, fmt.Sprintf("#!/bin/sh\n%s='%s' SPATE_TEST_PROGRAM='%s' exec '%s' \"$@\"\n", variable, dir,
+		programs.Built.Spate, own))
 	return dir
+}
+
+// pid is a process of a stand-in, or one that it started.
+type pid int
+
+// alive reports whether a process runs. One that has ended may be a zombie.
+func (p pid) alive() bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p))
+	if err != nil {
+		return syscall.Kill(int(p), 0) == nil
+	}
+	return !strings.Contains(string(text), ") Z ")
+}
+
+func (p pid) kill(s syscall.Signal) {
+	if p > 0 {
+		_ = syscall.Kill(int(p), s)
+	}
+}
+
+// keep notes a process of a kind in a stand-in's state, where pidsIn finds it.
+func (p pid) keep(dir, kind string) {
+	_ = os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.%s", p, kind)), nil, 0o600)
+}
+
+// pidsIn returns the processes of a kind.
+func pidsIn(dir, kind string) (all []pid) {
+	paths, _ := filepath.Glob(filepath.Join(dir, "*."+kind))
+	for _, path := range paths {
+		p, _ := strconv.Atoi(strings.TrimSuffix(filepath.Base(path), "."+kind))
+		all = append(all, pid(p))
+	}
+	return all
 }
 
 // left returns the Jobs of the stand-in that there are.
@@ -282,14 +309,12 @@ func TestOnKubernetes(t *testing.T) {
 		"--on", "eu=kube:prod/load?agents=2&image=spate&cpu=2&node-selector=pool=load", "--on", "kube:/other?region=us&image=r/spate:v1", "--out", "out"}
 	p := process.Start(t, programs.Built.Spate, args...)
 	p.Await(`in flight .* done`)
-	var was []podState
-	if was = pods(dir, ""); len(was) != 3 {
+	was := pods(dir, "")
+	if len(was) != 3 {
 		t.Errorf("pods %v", was)
 	}
-	forwards, _ := filepath.Glob(filepath.Join(dir, "*.forward"))
-	for _, f := range forwards {
-		pid, _ := strconv.Atoi(strings.TrimSuffix(filepath.Base(f), ".forward"))
-		_ = syscall.Kill(pid, syscall.SIGKILL)
+	for _, f := range pidsIn(dir, "forward") {
+		f.kill(syscall.SIGKILL)
 	}
 	p.MustExit(0)
 	said := p.Printed()

@@ -37,13 +37,20 @@ eval "$command"
 // withSSH puts the stand-in into PATH, and returns the home of all hosts.
 func withSSH(t *testing.T) (dir string) {
 	t.Helper()
-	bin, dir := t.TempDir(), t.TempDir()
-	if err := os.WriteFile(filepath.Join(bin, "ssh"), []byte(fakeSSH), 0o755); err != nil {
+	inPath(t, "ssh", fakeSSH)
+	dir = t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	return dir
+}
+
+// inPath puts a program into PATH.
+func inPath(t *testing.T, name, script string) {
+	t.Helper()
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	t.Setenv("TMPDIR", dir)
-	return dir
 }
 
 // TestCalibrateOnHosts: a row for each host, also for one that fails. This machine may be too busy for any load.

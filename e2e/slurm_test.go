@@ -40,9 +40,9 @@ func standInSrun(dir string, args []string) (code int) {
 		name, value, _ := strings.Cut(args[0][2:], "=")
 		given[name], args = value, args[1:]
 	}
-	_ = os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.srun", os.Getpid())), nil, 0o600)
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGTERM)
+	pid(os.Getpid()).keep(dir, "srun")
 	switch given["partition"] {
 	case "nope":
 		fmt.Fprintln(os.Stderr, "srun: error: invalid partition specified: nope\n"+
@@ -70,7 +70,7 @@ func standInSrun(dir string, args []string) (code int) {
 			return 1
 		}
 		tasks, inputs = append(tasks, cmd), append(inputs, in)
-		_ = os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.task", cmd.Process.Pid)), nil, 0o600)
+		pid(cmd.Process.Pid).keep(dir, "task")
 	}
 	go func() {
 		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
@@ -99,32 +99,14 @@ func standInSrun(dir string, args []string) (code int) {
 
 // withSrun puts the stand-in into PATH and returns its state.
 func withSrun(t *testing.T) (dir string) {
-	bin, dir := t.TempDir(), t.TempDir()
-	own, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	script := fmt.Sprintf("#!/bin/sh\n%s='%s' exec '%s' \"$@\"\n", srunState, dir, own)
-	if err := os.WriteFile(filepath.Join(bin, "srun"), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	t.Helper()
+	dir = withStandIn(t, "srun", srunState)
 	t.Cleanup(func() {
 		for _, p := range pidsIn(dir, "task") {
 			p.kill(syscall.SIGKILL)
 		}
 	})
 	return dir
-}
-
-// pidsIn returns the processes of the stand-in's tasks, or the stand-ins.
-func pidsIn(dir, kind string) (all []podState) {
-	paths, _ := filepath.Glob(filepath.Join(dir, "*."+kind))
-	for _, path := range paths {
-		pid, _ := strconv.Atoi(strings.TrimSuffix(filepath.Base(path), "."+kind))
-		all = append(all, podState{PID: pid})
-	}
-	return all
 }
 
 // TestOnSlurm: --on slurm: starts an agent on each node by srun. The token is not in arguments. Nothing is left, also
@@ -137,9 +119,9 @@ func TestOnSlurm(t *testing.T) {
 			"--duration", "4s", "--on", "eu=slurm:2?partition=load&address=127.0.0.1", "--out", filepath.Join(dir, fmt.Sprint("out", i))}
 		p := process.Start(t, programs.Built.Spate, args...)
 		p.Await(`Short requests that showed`)
-		was := slices.DeleteFunc(pidsIn(dir, "task"), func(p podState) bool { return !p.alive() })
+		was := slices.DeleteFunc(pidsIn(dir, "task"), func(p pid) bool { return !p.alive() })
 		for _, a := range was {
-			text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", a.PID))
+			text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", a))
 			if line := string(text); line != "" && (!strings.Contains(line, "token=env:SPATE_JOIN_TOKEN&") || !strings.Contains(line, "--name=slurm-load-")) {
 				t.Errorf("arguments %q", line)
 			}
@@ -164,7 +146,7 @@ func TestOnSlurm(t *testing.T) {
 		if end == "spate" {
 			continue // the lease is longer than this test
 		}
-		process.Eventually(t, "the agents end", func() bool { return !slices.ContainsFunc(was, podState.alive) })
+		process.Eventually(t, "the agents end", func() bool { return !slices.ContainsFunc(was, pid.alive) })
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "spate-*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
@@ -190,10 +172,10 @@ func TestOnSlurmInVain(t *testing.T) {
 		}
 	}
 	p := process.Start(t, programs.Built.Spate, append(short, "slurm:2?partition=full")...)
-	process.Eventually(t, "srun waits for nodes", func() bool { return slices.ContainsFunc(pidsIn(dir, "srun"), podState.alive) })
+	process.Eventually(t, "srun waits for nodes", func() bool { return slices.ContainsFunc(pidsIn(dir, "srun"), pid.alive) })
 	p.Signal(syscall.SIGINT)
 	p.MustExit(4)
-	process.Eventually(t, "the agents end", func() bool { return !slices.ContainsFunc(pidsIn(dir, "task"), podState.alive) })
+	process.Eventually(t, "the agents end", func() bool { return !slices.ContainsFunc(pidsIn(dir, "task"), pid.alive) })
 	t.Setenv("PATH", t.TempDir())
 	p = process.Start(t, programs.Built.Spate, append(short, "slurm:2")...)
 	p.MustExit(2)
