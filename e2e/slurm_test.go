@@ -114,42 +114,40 @@ func withSrun(t *testing.T) (dir string) {
 func TestOnSlurm(t *testing.T) {
 	dir := withSrun(t)
 	url := programs.Simulate(t, 1).URLs[0]
-	for i, end := range []string{"", "srun", "spate"} {
+	for i, killed := range []bool{false, true} {
 		args := []string{"run", "--target", url, "--model", "simulated", "--concurrency", "6", "--isl", "20", "--osl", "20",
 			"--duration", "4s", "--on", "eu=slurm:2?partition=load&address=127.0.0.1", "--out", filepath.Join(dir, fmt.Sprint("out", i))}
 		p := process.Start(t, programs.Built.Spate, args...)
 		p.Await(`Short requests that showed`)
 		was := slices.DeleteFunc(pidsIn(dir, "task"), func(p pid) bool { return !p.alive() })
+		if len(was) != 2 {
+			t.Errorf("tasks %v", was)
+		}
 		for _, a := range was {
 			text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", a))
 			if line := string(text); line != "" && (!strings.Contains(line, "token=env:SPATE_JOIN_TOKEN&") || !strings.Contains(line, "--name=slurm-load-")) {
 				t.Errorf("arguments %q", line)
 			}
 		}
-		switch end {
-		case "":
-			p.MustExit(0)
-			said := p.Printed()
-			if !regexp.MustCompile(`slurm-load-0 +eu .* slurm:2 +shared`).MatchString(said) || !strings.Contains(said, "slurm-load-1") ||
-				strings.Contains(said, "PARTIAL") || strings.Contains(said, "has ended") {
-				t.Errorf("it says\n%s", said)
-			}
-		case "srun":
+		if killed {
 			for _, s := range pidsIn(dir, "srun") {
 				s.kill(syscall.SIGKILL)
 			}
-			p.MustExit(0)
-			p.Await(`The agent on slurm:2 has ended: srun: signal: killed`)
-		case "spate":
-			p.Kill()
 		}
-		if end == "spate" {
-			continue // the lease is longer than this test
+		p.MustExit(0)
+		said := p.Printed()
+		if killed {
+			p.Await(`The agent on slurm:2 has ended: srun: signal: killed`)
+		} else if !regexp.MustCompile(`slurm-load-0 +eu .* slurm:2 +shared`).MatchString(said) || !strings.Contains(said, "slurm-load-1") ||
+			strings.Contains(said, "PARTIAL") || strings.Contains(said, "has ended") {
+			t.Errorf("it says\n%s", said)
 		}
 		process.Eventually(t, "the agents end", func() bool { return !slices.ContainsFunc(was, pid.alive) })
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "spate-*")); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+	for _, of := range []string{"spate-*", "tmp.*"} { // the latter are of mktemp
+		if left, _ := filepath.Glob(filepath.Join(dir, of)); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
 	}
 }
 
