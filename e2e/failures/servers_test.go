@@ -148,7 +148,7 @@ func TestServersOfAKilledRun(t *testing.T) {
 	}
 }
 
-var kills = flag.Int("kills", 4, "runs that TestNoServerIsLeft ends at random moments")
+var kills = flag.Int("kills", 4, "runs that TestNoServerIsLeft and TestNothingIsLeftOnHosts each end at random moments")
 
 // No process of a server is left, at whatever moment of a run, and by whichever signal, spate run is ended.
 func TestNoServerIsLeft(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -85,6 +86,9 @@ func (s *sshServer) breakAll(t *testing.T) {
 	}
 }
 
+// onlyProgram matches what a host may keep: the program, and datasets.
+var onlyProgram = regexp.MustCompile(`^(spate-[0-9a-f]{16}|datasets)$`)
+
 // left returns what agents have left in the cache, but for the program and datasets.
 func (s *sshServer) left(t *testing.T) (names []string) {
 	entries, err := os.ReadDir(filepath.Join(s.dir, "spate"))
@@ -92,7 +96,7 @@ func (s *sshServer) left(t *testing.T) (names []string) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if e.Name() != "datasets" && !strings.HasPrefix(e.Name(), "spate-") {
+		if !onlyProgram.MatchString(e.Name()) {
 			names = append(names, e.Name())
 		}
 	}

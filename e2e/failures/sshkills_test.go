@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,9 +15,6 @@ import (
 	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/internal/process"
 )
-
-// onlyProgram matches what a host may keep: the program, and datasets.
-var onlyProgram = regexp.MustCompile(`^(spate-[0-9a-f]{16}|datasets)$`)
 
 // TestNothingIsLeftOnHosts: at whatever moment of a run with --on (copying, starting, running, ending) and by whichever
 // signal the command, one of its connections, or the server's end of one is ended: within the lease, no process and no
@@ -34,8 +30,8 @@ func TestNothingIsLeftOnHosts(t *testing.T) {
 	moments, ended := map[string]int{}, map[string]int{}
 	for i := range *kills {
 		if i%5 == 0 { // it is copied again
-			programs, _ := filepath.Glob(filepath.Join(cache, "spate-*"))
-			for _, program := range programs {
+			copies, _ := filepath.Glob(filepath.Join(cache, "spate-*"))
+			for _, program := range copies {
 				_ = os.Remove(program) // agents that run keep it
 			}
 		}
@@ -43,6 +39,9 @@ func TestNothingIsLeftOnHosts(t *testing.T) {
 			"--concurrency", "4", "--isl", "20", "--osl", "20", "--duration", "2s", "--on", "eu=a,b")
 		select {
 		case <-p.Ended():
+			if !strings.Contains(p.Printed(), "Trust:") {
+				t.Errorf("it has ended by itself:\n%s", p.Printed())
+			}
 			continue
 		case <-time.After(rand.N(whole)): // not a wait: the moment is what is random
 		}
@@ -68,13 +67,7 @@ func TestNothingIsLeftOnHosts(t *testing.T) {
 	}
 	var files, processes []string
 	process.Eventually(t, "nothing is left on the hosts", func() bool {
-		files, processes = nil, marked(filepath.Join(cache, "spate-"))
-		entries, _ := os.ReadDir(cache)
-		for _, e := range entries {
-			if !onlyProgram.MatchString(e.Name()) {
-				files = append(files, e.Name())
-			}
-		}
+		files, processes = s.left(t), marked(filepath.Join(cache, "spate-"))
 		return len(files)+len(processes)+len(s.sessions()) == 0
 	})
 	t.Logf("%d runs, hit when %v, of which ended %v: %d files and %d processes are left", *kills, moments, ended, len(files), len(processes))
