@@ -484,11 +484,12 @@ func TestCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	code := http.StatusOK
-	for deadline := time.Now().Add(time.Minute); code == http.StatusOK && time.Now().Before(deadline); {
+	s.wait("a revoked client is refused", func() bool {
 		if code, err = stop(&client); err != nil {
 			t.Fatal(err)
 		}
-	}
+		return code != http.StatusOK
+	})
 	if code != http.StatusUnauthorized {
 		t.Errorf("a revoked client: %d", code)
 	}
