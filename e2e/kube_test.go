@@ -331,11 +331,25 @@ func TestOnKubernetes(t *testing.T) {
 	})
 }
 
+// runOn is a run that has nothing to send to, but for the place where its agents are.
+var runOn = []string{"run", "--target", "http://127.0.0.1:1", "--model", "m", "--concurrency", "1", "--requests", "1", "--on"}
+
+// mustRefuse fails the test unless each place ends the command as a mistake, and the message matches its pattern.
+func mustRefuse(t *testing.T, wants map[string]string) {
+	t.Helper()
+	for _, on := range slices.Sorted(maps.Keys(wants)) {
+		p := process.Start(t, programs.Built.Spate, append(runOn, on)...)
+		p.MustExit(2)
+		if said := p.Printed(); !regexp.MustCompile(wants[on]).MatchString(said) {
+			t.Errorf("%s: want %s, got\n%s", on, wants[on], said)
+		}
+	}
+}
+
 // What a cluster refuses is said in its own words, and nothing is left.
 func TestOnKubernetesInVain(t *testing.T) {
 	dir := withKubectl(t)
-	short := []string{"run", "--target", "http://127.0.0.1:1", "--model", "m", "--concurrency", "1", "--requests", "1", "--on"}
-	wants := map[string]string{
+	mustRefuse(t, map[string]string{
 		"kube:gone/load?image=i":      `--on kube:gone/load: kubectl apply --filename=- .*: error: context "gone" does not exist`,
 		"kube:forbidden/load?image=i": `Forbidden\): .* User "jane" cannot create resource "jobs"`,
 		"kube:quota/load?image=i":     `exceeded quota: compute, requested: limits.cpu=4`,
@@ -344,15 +358,8 @@ func TestOnKubernetesInVain(t *testing.T) {
 		"kube:prod/load":              `give image=REPOSITORY`,
 		"kube:p/l?image=i&agent=3":    `"agent" is not an option: want one of agents, region,`,
 		"kube:p/l?image=i&agents=0":   `agents=0: want 1 to 1000`,
-	}
-	for _, on := range slices.Sorted(maps.Keys(wants)) {
-		p := process.Start(t, programs.Built.Spate, append(short, on)...)
-		p.MustExit(2)
-		if said := p.Printed(); !regexp.MustCompile(wants[on]).MatchString(said) {
-			t.Errorf("%s: want %s, got\n%s", on, wants[on], said)
-		}
-	}
-	p := process.Start(t, programs.Built.Spate, append(short, "kube:full/load?agents=2&image=i")...)
+	})
+	p := process.Start(t, programs.Built.Spate, append(runOn, "kube:full/load?agents=2&image=i")...)
 	p.Await(`pod spate-\w+-0-abcde is pending: 0/3 nodes are available: 3 Insufficient cpu`)
 	p.Signal(syscall.SIGINT)
 	p.MustExit(4)
