@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/workload"
 )
 
@@ -170,11 +171,7 @@ func (a *API) Prompt(form workload.Form) (Prompt, bool) {
 
 // PromptFields returns the body's fields that can hold a prompt.
 func (a *API) PromptFields() []string {
-	fields := slices.Clone(a.OtherPrompts)
-	for _, p := range a.Prompts {
-		fields = append(fields, p.Field)
-	}
-	return fields
+	return slices.Concat(a.OtherPrompts, lists.Each(a.Prompts, func(p Prompt) string { return p.Field }))
 }
 
 // PathFor returns the path for a model, without the version.

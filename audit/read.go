@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 )
 
@@ -232,10 +233,7 @@ func parseMarkdown(text string) (rows []row) {
 		if found := heading.FindStringSubmatch(of); found != nil {
 			title = found[1]
 		}
-		cells := strings.Split(strings.Trim(of, "|"), "|")
-		for i := range cells {
-			cells[i] = strings.TrimSpace(cells[i])
-		}
+		cells := lists.Each(strings.Split(strings.Trim(of, "|"), "|"), strings.TrimSpace)
 		switch {
 		case !strings.HasPrefix(of, "|"):
 			headers = nil

@@ -373,11 +373,8 @@ func (p *Plan) Adapters() (names []string) {
 func (p *Plan) Stages(r Resources) ([]*spatev1.Stage, error) {
 	e := &expansion{plan: p.msg, resources: r}
 	stages := e.stages()
-	var ms Mistakes
-	for _, f := range e.found {
-		ms = append(ms, p.document.At(f.Path, f.Message))
-	}
-	return stages, ms.OrNil()
+	at := func(f document.Finding) Mistake { return p.document.At(f.Path, f.Message) }
+	return stages, Mistakes(lists.Each(e.found, at)).OrNil()
 }
 
 // Outline expands the plan as far as possible without resources: simulated targets have no endpoints, workloads from

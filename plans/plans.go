@@ -283,11 +283,7 @@ var shipped embed.FS
 
 // Shipped returns the names of the plans that ship with the program, sorted.
 func Shipped() []string {
-	names := embeddedFiles(shipped, ".")
-	for i, name := range names {
-		names[i] = strings.TrimSuffix(name, ".yaml")
-	}
-	return names
+	return lists.Each(embeddedFiles(shipped, "."), func(name string) string { return strings.TrimSuffix(name, ".yaml") })
 }
 
 // embeddedFiles lists a folder of embedded files, sorted.

@@ -159,11 +159,7 @@ type said struct{ load, text string }
 
 // missing joins the notes of what is missing of a stage, shortened.
 func (o *once) missing(load string, parts []string) string {
-	short := make([]string, len(parts))
-	for i, part := range parts {
-		short[i] = o.shorten(load, part)
-	}
-	return strings.Join(short, "; ")
+	return strings.Join(lists.Each(parts, func(part string) string { return o.shorten(load, part) }), "; ")
 }
 
 // shorten removes the reason from a note ("agent a failed: REASON") if the reason has appeared before. If that was at

@@ -3,10 +3,12 @@ package schedule
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
 
+	"github.com/spate-load/spate/internal/lists"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -129,10 +131,7 @@ func (s *Share) nothing() bool {
 // settle computes whether the rank has anything after all moments have passed. A giving rank then has only what a
 // handover gives back to it.
 func (s *Share) settle() {
-	has := map[uint32]bool{}
-	for _, rank := range s.pattern.Ranks() {
-		has[rank] = true
-	}
+	has := lists.Set(s.pattern.Ranks())
 	for i := range s.handovers {
 		h := &s.handovers[i]
 		s.settled = max(s.settled, h.at)
@@ -140,9 +139,7 @@ func (s *Share) settle() {
 			continue
 		}
 		has[h.from] = false
-		for _, rank := range h.pattern.Ranks() {
-			has[rank] = true
-		}
+		maps.Copy(has, lists.Set(h.pattern.Ranks()))
 	}
 	s.keeps = has[s.rank]
 }
@@ -151,11 +148,7 @@ func (s *Share) settle() {
 // loop are. When an agent is lost or leaves, those who take its arrivals over take its places, too. An agent that
 // leaves keeps its own for what it still has to send.
 func (s *Share) Places(limit uint32) int {
-	n := uint64(0)
-	for _, l := range s.lists(uint64(limit), &limits{}) {
-		n += l.slots
-	}
-	return int(n)
+	return int(lists.Sum(s.lists(uint64(limit), &limits{}), func(l list) uint64 { return l.slots }))
 }
 
 // over reports whether the rank has nothing from an offset on, by the known handovers.
@@ -189,14 +182,9 @@ func (s *Share) append(list []*spatev1.Handover) (Share, error) {
 
 // holders returns the ranks that have a part by the weights or were given one.
 func (s *Share) holders() map[uint32]bool {
-	all := map[uint32]bool{}
-	for _, rank := range s.pattern.Ranks() {
-		all[rank] = true
-	}
+	all := lists.Set(s.pattern.Ranks())
 	for i := range s.handovers {
-		for _, rank := range s.handovers[i].pattern.Ranks() {
-			all[rank] = true
-		}
+		maps.Copy(all, lists.Set(s.handovers[i].pattern.Ranks()))
 	}
 	return all
 }
@@ -226,9 +214,7 @@ func (s *Share) add(m *spatev1.Handover, holders map[uint32]bool) error {
 	if s.seats > mostSeats {
 		return fmt.Errorf("the weights of all handovers sum up to more than %d: round them with Quantise", mostSeats)
 	}
-	for _, rank := range h.pattern.Ranks() {
-		holders[rank] = true
-	}
+	maps.Copy(holders, lists.Set(h.pattern.Ranks()))
 	s.handovers = append(s.handovers, h)
 	s.changed = min(s.changed, h.at)
 	return nil

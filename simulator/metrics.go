@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/simulator/engine"
 )
 
@@ -95,11 +96,8 @@ type latency struct {
 }
 
 func newLatency(seconds []float64) latency {
-	l := latency{counts: make([]uint64, len(seconds)+1)}
-	for _, s := range seconds {
-		l.bounds = append(l.bounds, time.Duration(s*float64(time.Second)))
-	}
-	return l
+	return latency{counts: make([]uint64, len(seconds)+1),
+		bounds: lists.Each(seconds, func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) })}
 }
 
 // observe adds a time. It searches from the first bucket, because most times are in the first ones.

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/simulator/config"
 	"github.com/spate-load/spate/simulator/wire"
 )
@@ -110,11 +111,7 @@ func (s *Server) abandon() {
 
 // URLs returns the base URLs of the endpoints, in the order of their addresses.
 func (s *Server) URLs() []string {
-	urls := make([]string, len(s.listeners))
-	for i, l := range s.listeners {
-		urls[i] = s.scheme + "://" + l.Addr().String()
-	}
-	return urls
+	return lists.Each(s.listeners, func(l net.Listener) string { return s.scheme + "://" + l.Addr().String() })
 }
 
 // Records returns a copy of the records of all ended requests, in the order of their ends. It is empty without

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -25,11 +26,8 @@ const (
 // Of the probes of a search, only the stage at the load that the search found is compared, as for the verdict of the
 // run. A condition that cannot be read has failed, with the reason.
 func Evaluate(wanted []*spatev1.Threshold, from string, r, baseline *results.Result) []results.Threshold {
-	outcomes := []results.Threshold{}
-	for _, w := range wanted {
-		outcomes = append(outcomes, evaluate(w, from, r, baseline))
-	}
-	return outcomes
+	evaluated := func(w *spatev1.Threshold) results.Threshold { return evaluate(w, from, r, baseline) }
+	return append([]results.Threshold{}, lists.Each(wanted, evaluated)...)
 }
 
 func evaluate(w *spatev1.Threshold, from string, r, baseline *results.Result) results.Threshold {

@@ -97,11 +97,8 @@ func regions(agents []*spatev1.AgentStatus) *table.Table {
 		return t
 	}
 	for _, name := range slices.Sorted(maps.Keys(by)) {
-		inFlight := uint64(0)
-		for _, a := range by[name] {
-			inFlight += uint64(a.GetHeartbeat().GetInFlight())
-		}
-		t.Add(watch.Clean(cmp.Or(name, watch.Unknown)), counts(by[name]), words.Thousands(inFlight))
+		inFlight := lists.Sum(by[name], func(a *spatev1.AgentStatus) uint32 { return a.GetHeartbeat().GetInFlight() })
+		t.Add(watch.Clean(cmp.Or(name, watch.Unknown)), counts(by[name]), words.Thousands(uint64(inFlight)))
 	}
 	return t
 }

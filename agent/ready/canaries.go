@@ -14,6 +14,7 @@ import (
 
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/plans/defaults"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/draw"
@@ -99,10 +100,7 @@ func (s *Stage) newCanaries() (*Canaries, error) {
 	if len(prompts) == 0 {
 		prompts = clearPrompts
 	}
-	for _, text := range prompts {
-		c.all = append(c.all, canary{text: text})
-	}
-	c.all = append(c.all, tasks()...)
+	c.all = append(lists.Each(prompts, func(text string) canary { return canary{text: text} }), tasks()...)
 	asks := stream.TrialRequest{Tokens: canaryTokens, With: map[string]any{"temperature": 0}}
 	if a.Name == "tgi" { // refuses that temperature, and is greedy unless it is to sample
 		asks.With = map[string]any{"temperature": nil, "do_sample": false}
@@ -115,11 +113,7 @@ func (s *Stage) newCanaries() (*Canaries, error) {
 		maps.Copy(options, asks.With)
 		asks.With = map[string]any{a.Options: options}
 	}
-	for _, name := range askFields {
-		if body[name] != nil {
-			asks.Without = append(asks.Without, name)
-		}
-	}
+	asks.Without = lists.Where(askFields, func(name string) bool { return body[name] != nil })
 	for _, one := range c.all {
 		asks.Text = one.text
 		b, err := s.Client.TrialBody(asks)

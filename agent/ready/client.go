@@ -201,9 +201,7 @@ func (f *finder) server(ctx context.Context) {
 	model := f.model(first.models)
 	f.owner = model.Owner
 	if f.owner != ownSimulator {
-		for _, m := range first.models {
-			f.found.Models = append(f.found.Models, m.ID)
-		}
+		f.found.Models = lists.Each(first.models, func(m api.Model) string { return m.ID })
 	}
 	f.setMaxTokens(model.MaxModelTokens)
 	f.found.Preparation.Server = first.software

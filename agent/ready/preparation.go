@@ -11,6 +11,7 @@ import (
 
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/plans/defaults"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
@@ -184,10 +185,7 @@ func unlistedModels(w *spatev1.Workload, listed []string) string {
 	if listed == nil {
 		return ""
 	}
-	known := make(map[string]bool, len(listed))
-	for _, name := range listed {
-		known[name] = true
-	}
+	known := lists.Set(listed)
 	var missing []string
 	for _, part := range w.GetMix().GetParts() {
 		for _, name := range content.Models(part) {

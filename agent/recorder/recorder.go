@@ -19,6 +19,7 @@ import (
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -208,12 +209,10 @@ type SLO struct {
 }
 
 // SLOsOf converts SLOs. Nil has no limits.
-func SLOsOf(all []*spatev1.SLO) (slos []SLO) {
-	for _, s := range all {
-		slos = append(slos,
-			SLO{TTFT: s.GetTtft().AsDuration(), TPOT: s.GetTpot().AsDuration(), E2E: s.GetE2E().AsDuration()})
-	}
-	return slos
+func SLOsOf(all []*spatev1.SLO) []SLO {
+	return lists.Each(all, func(s *spatev1.SLO) SLO {
+		return SLO{TTFT: s.GetTtft().AsDuration(), TPOT: s.GetTpot().AsDuration(), E2E: s.GetE2E().AsDuration()}
+	})
 }
 
 // kept reports whether a completed request is good. Limits are inclusive. A request of fewer than two tokens has no

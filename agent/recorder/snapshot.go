@@ -10,6 +10,7 @@ import (
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -116,13 +117,9 @@ func (r *Recorder) scratch(m spatev1.Metric) *histogram.Histogram {
 }
 
 func (c *cell) errorProtos() []*spatev1.ErrorCount {
-	all := make([]*spatev1.ErrorCount, 0, len(c.errors))
-	for _, e := range c.errors {
-		all = append(all, &spatev1.ErrorCount{
-			Class: e.class, HttpStatus: uint32(e.status), Count: e.count, Example: e.example,
-		})
-	}
-	return all
+	return lists.Each(c.errors, func(e errorCount) *spatev1.ErrorCount {
+		return &spatev1.ErrorCount{Class: e.class, HttpStatus: uint32(e.status), Count: e.count, Example: e.example}
+	})
 }
 
 // rowsOf returns the request rows of a window, in the order of the requests.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/lists"
 )
 
 // Marks of numbers in tables.
@@ -95,12 +96,7 @@ func (r *StageResult) FewWords(percentile string) string {
 
 // Words returns the condition, with what it is for in brackets.
 func (t *Threshold) Words() string {
-	var names []string
-	for _, name := range []*string{t.Target, t.Workload, t.Load} {
-		if name != nil {
-			names = append(names, *name)
-		}
-	}
+	names := lists.Known([]*string{t.Target, t.Workload, t.Load}, func(name *string) *string { return name })
 	if t.Part != nil {
 		names = append(names, "part "+*t.Part)
 	}

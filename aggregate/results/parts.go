@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/measure"
 	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -41,11 +42,9 @@ func latenciesOf(t *merge.Tally) (l Latencies) {
 
 // agentResults returns the results by agent.
 func (s sums) agentResults(rec *spatev1.StageRecord) []AgentResult {
-	results := make([]AgentResult, 0, len(rec.GetAgents()))
-	for _, assigned := range rec.GetAgents() {
-		results = append(results, s.agentResult(rec.GetStage().GetLoad(), assigned, s.Agent(assigned)))
-	}
-	return results
+	return append([]AgentResult{}, lists.Each(rec.GetAgents(), func(of *spatev1.AssignedAgent) AgentResult {
+		return s.agentResult(rec.GetStage().GetLoad(), of, s.Agent(of))
+	})...)
 }
 
 // agentResult returns what one agent measured.

@@ -9,6 +9,7 @@ import (
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/internal/chance"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -153,12 +154,7 @@ func (g *gathered) result() Repeats {
 	r.RequestThroughput, r.OutputTokenThroughput, r.TotalTokenThroughput = merge.Throughputs(c, &seconds)
 	r.Goodput = goodputOf(wholeSLO(g.stage), c, &seconds)
 	for _, name := range spreadOf {
-		var values []float64
-		for i := range g.of {
-			if v := g.of[i].Number(name); v != nil {
-				values = append(values, *v)
-			}
-		}
+		values := lists.Known(g.of, func(s StageResult) *float64 { return s.Number(name) })
 		if len(values) < len(g.of) {
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/spate-load/spate/aggregate/servermetrics"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -1098,9 +1099,9 @@ func loadOf(p *spatev1.LoadPoint) Load {
 		MaxInFlight: unlessZero(p.GetMaxInFlight()), ReplaySpeed: unlessZero(p.GetReplaySpeed()),
 		Repeat: p.GetRepeat(), Requests: unlessZero(p.GetRequests()), DurationS: seconds(p.GetDuration()),
 	}
-	for _, phase := range p.GetPhases() {
-		l.Phases = append(l.Phases, Phase{phase.GetFrom(), phase.GetTo(), phase.GetDuration().AsDuration().Seconds()})
-	}
+	l.Phases = lists.Each(p.GetPhases(), func(of *spatev1.Phase) Phase {
+		return Phase{of.GetFrom(), of.GetTo(), of.GetDuration().AsDuration().Seconds()}
+	})
 	if p.GetThinkTime() != nil {
 		l.ThinkTimeMs = new(millis(p.GetThinkTime().GetMean().AsDuration().Nanoseconds()))
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/lists"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -132,11 +133,8 @@ type Client struct {
 // Compare compares the accounts of the servers so far with what clients measured. It returns nil if no account has a
 // known metric of requests.
 func (v *Metrics) Compare(c Client) *ServerAccount {
-	var accounts []*spatev1.ServerAccount
-	for _, source := range slices.Sorted(maps.Keys(v.accounts)) { // sums of floats depend on the order
-		accounts = append(accounts, v.accounts[source])
-	}
-	return compareAccounts(c, accounts)
+	sources := slices.Sorted(maps.Keys(v.accounts)) // sums of floats depend on the order
+	return compareAccounts(c, lists.Each(sources, func(of uint32) *spatev1.ServerAccount { return v.accounts[of] }))
 }
 
 // compareAccounts compares the accounts of a stage's servers with what clients measured. It returns nil if no account

@@ -5,7 +5,10 @@
 // The package does not know agents, snapshots of load, or ledgers. A Metrics is not safe for concurrent use.
 package servermetrics
 
-import spatev1 "github.com/spate-load/spate/proto/spate/v1"
+import (
+	"github.com/spate-load/spate/internal/lists"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
 
 // ServerResult holds the metrics of one server.
 type ServerResult struct {
@@ -86,9 +89,7 @@ func (v *Metrics) accountResult(url string, source uint32) ServerResult {
 		}
 		r.Metrics = append(r.Metrics, m)
 	}
-	for _, h := range a.GetHistograms() {
-		r.Metrics = append(r.Metrics, histogramResult(h))
-	}
+	r.Metrics = append(r.Metrics, lists.Each(a.GetHistograms(), histogramResult)...)
 	return r
 }
 

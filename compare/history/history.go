@@ -290,10 +290,7 @@ func (s *Store) comparable(r *compare.Run) (map[compare.StageKey]string, error) 
 	if err != nil || alone == nil {
 		return nil, err
 	}
-	wanted := map[compare.StageKey]bool{}
-	for i := range alone.Stages {
-		wanted[alone.Key(&alone.Stages[i])] = true
-	}
+	wanted := lists.Set(lists.Each(alone.Stages, func(s compare.StageRecord) compare.StageKey { return alone.Key(&s) }))
 	found, looked := map[compare.StageKey]string{}, 0
 	s.before(alone, func(earlier *compare.Record) bool {
 		for i := range earlier.Stages {

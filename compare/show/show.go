@@ -148,12 +148,7 @@ func requests(a *compare.Against) []string {
 
 // advice says what would make unclear changes clear, or "" if none is larger than the tolerance.
 func advice(a *compare.Against) string {
-	var times []float64
-	for _, d := range a.Differences() {
-		if d.LengthFactor != nil {
-			times = append(times, *d.LengthFactor)
-		}
-	}
+	times := lists.Known(a.Differences(), func(d *compare.Difference) *float64 { return d.LengthFactor })
 	if len(times) == 0 {
 		return ""
 	}

@@ -164,9 +164,8 @@ func stageTable(stages []compare.Stage, head string, name func(*compare.Stage) s
 		s := &stages[i]
 		row := t.Add(name(s))
 		row.Mark = strings.Join(s.Marks, ", ")
-		for _, c := range t.Columns[1:] {
-			row.Cells = append(row.Cells, cell(s.Difference(c.Key)))
-		}
+		numbers := lists.Each(t.Columns[1:], func(c table.Column) table.Cell { return cell(s.Difference(c.Key)) })
+		row.Cells = append(row.Cells, numbers...)
 	}
 	return t
 }

@@ -54,10 +54,7 @@ func (c *Cluster) report(err error, said string) string {
 // joinSeeds looks the seeds up and joins those that are not members. It fails if a seed has no address that belongs to
 // a member or answers.
 func (c *Cluster) joinSeeds(ctx context.Context) error {
-	known := map[string]bool{}
-	for _, n := range c.roster.all() {
-		known[n.Gossip] = true
-	}
+	known := lists.Set(lists.Each(c.roster.all(), func(m Member) string { return m.Gossip }))
 	errs := lists.Each(c.cfg.Seeds, func(seed string) error { return c.joinSeed(ctx, seed, known) })
 	return errors.Join(errs...)
 }

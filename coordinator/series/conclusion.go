@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/internal/chance"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -133,12 +134,7 @@ func rank(verdict string) int {
 
 // addThroughput adds the mean throughput of the stages at a load and its margin, if the search repeats it.
 func (s *search) addThroughput(rec *spatev1.SeriesRecord, value float64) {
-	var values []float64
-	for _, p := range s.at(value) {
-		if p.outcome.Throughput != nil {
-			values = append(values, *p.outcome.Throughput)
-		}
-	}
+	values := lists.Known(s.at(value), func(p probe) *float64 { return p.outcome.Throughput })
 	if s.repeats < 2 || len(values) < 2 {
 		return
 	}

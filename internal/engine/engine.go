@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 )
 
@@ -95,8 +96,5 @@ func (e *Engine) Last() []string {
 	text := make([]byte, max(0, min(most, end-e.begin)))
 	n, _ := e.log.ReadAt(text, end-int64(len(text))) // what can be read is told
 	all := strings.FieldsFunc(string(text[:n]), func(r rune) bool { return r == '\n' || r == '\r' })
-	for i, line := range all {
-		all[i] = words.Printable(line)
-	}
-	return all[max(0, len(all)-lines):]
+	return lists.Each(all[max(0, len(all)-lines):], words.Printable)
 }

@@ -19,6 +19,25 @@ func Where[V any](values []V, keep func(V) bool) (kept []V) {
 	return kept
 }
 
+// Known returns what f knows of each value: nil is left out.
+func Known[From, To any](values []From, f func(From) *To) (known []To) {
+	for _, v := range values {
+		if of := f(v); of != nil {
+			known = append(known, *of)
+		}
+	}
+	return known
+}
+
+// Set returns a map in which each key is true.
+func Set[K comparable](keys []K) map[K]bool {
+	set := make(map[K]bool, len(keys))
+	for _, k := range keys {
+		set[k] = true
+	}
+	return set
+}
+
 // Count returns for how many values is holds.
 func Count[V any](values []V, is func(V) bool) (n int) {
 	for _, v := range values {

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 )
 
@@ -80,11 +81,8 @@ func (d *Document) Read(msg proto.Message) (err error) {
 
 // Mistakes returns where the document does not fit the schema. Positions are those in the text given to Parse; what a
 // change added has none.
-func (d *Document) Mistakes() (ms Mistakes) {
-	for _, f := range d.shape.found {
-		ms = append(ms, d.shape.mistake(d.path, f))
-	}
-	return ms
+func (d *Document) Mistakes() Mistakes {
+	return lists.Each(d.shape.found, func(f Finding) Mistake { return d.shape.mistake(d.path, f) })
 }
 
 // Has reports whether the document has the field, even if it is empty or wrong.

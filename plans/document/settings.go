@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/spate-load/spate/internal/lists"
 )
 
 // maxCombinations bounds a matrix of settings.
@@ -228,9 +230,6 @@ func (m *matrix) start(item, setting, value *yaml.Node) {
 // copied returns a copy of a node and all that is within it.
 func copied(node *yaml.Node) *yaml.Node {
 	out := *node
-	out.Content = nil
-	for _, inner := range node.Content {
-		out.Content = append(out.Content, copied(inner))
-	}
+	out.Content = lists.Each(node.Content, copied)
 	return &out
 }

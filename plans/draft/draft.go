@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spate-load/spate/api/registry"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/workload/dataset"
 )
 
@@ -55,10 +56,9 @@ func workloads() []workload {
 		{"random", "random tokens of exact length", ""},
 		{"sessions", "conversations of several turns with history", ""},
 	}
-	for _, source := range dataset.Sources {
-		kinds = append(kinds, workload{source.Name, source.Help, source.Example})
-	}
-	return kinds
+	return append(kinds, lists.Each(dataset.Sources, func(s dataset.Source) workload {
+		return workload{s.Name, s.Help, s.Example}
+	})...)
 }
 
 // loads are the kinds of loads, the most common first, with the default values.
@@ -200,9 +200,5 @@ func aligned(text string) []byte {
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 func numbers(values []float64) string {
-	words := make([]string, len(values))
-	for i, v := range values {
-		words[i] = number(v)
-	}
-	return strings.Join(words, ", ")
+	return strings.Join(lists.Each(values, number), ", ")
 }

@@ -14,9 +14,9 @@ import (
 func VLLM(r *results.Result) *table.Table {
 	columns := ColumnsOf("vllm")
 	t := &table.Table{Columns: slices.Concat(stageColumns("Load", "Backend/Setting"), columns)}
-	for _, s := range slices.Concat(sameLoads(r)...) {
-		t.Rows = append(t.Rows, marked(t.Columns, s, newRow(s, s.Workload, cellsOf(s, columns)...), ""))
-	}
+	t.Rows = lists.Each(slices.Concat(sameLoads(r)...), func(s *results.StageResult) table.Row {
+		return marked(t.Columns, s, newRow(s, s.Workload, cellsOf(s, columns)...), "")
+	})
 	return explained(t)
 }
 

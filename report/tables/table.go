@@ -15,6 +15,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/thresholds"
@@ -37,10 +38,7 @@ func ColumnsOf(section string) (columns []table.Column) {
 			group = title
 			continue
 		}
-		parts := append(strings.Split(line, "|"), "", "", "")
-		for i := range parts {
-			parts[i] = strings.TrimSpace(parts[i])
-		}
+		parts := lists.Each(append(strings.Split(line, "|"), "", "", ""), strings.TrimSpace)
 		c := table.Column{Key: parts[0], Header: parts[1], Group: group, Field: cmp.Or(parts[3], numberOf(parts[0]))}
 		for property := range strings.FieldsSeq(parts[2]) {
 			switch property {

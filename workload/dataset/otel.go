@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/workload/rows"
 )
 
@@ -53,11 +54,7 @@ func (v otelValue) plain() any {
 	case v.Double != nil:
 		return *v.Double
 	case v.Array != nil:
-		list := []any{}
-		for _, one := range v.Array.Values {
-			list = append(list, one.plain())
-		}
-		return list
+		return append([]any{}, lists.Each(v.Array.Values, otelValue.plain)...)
 	case v.Map != nil:
 		object := map[string]any{}
 		for _, one := range v.Map.Values {

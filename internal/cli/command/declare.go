@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/spate-load/spate/internal/lists"
 )
 
 // Declare adds a flag for each field of settings, a pointer to a struct, and of the structs in it, that is tagged:
@@ -36,11 +38,9 @@ func Declare(flags *pflag.FlagSet, settings any, with ...string) {
 }
 
 // Names returns the names of the flags of settings, a pointer to a struct.
-func Names(settings any) (names []string) {
-	for _, d := range declared(reflect.ValueOf(settings).Elem(), declaration{}) {
-		names = append(names, d.tag("flag"))
-	}
-	return names
+func Names(settings any) []string {
+	all := declared(reflect.ValueOf(settings).Elem(), declaration{})
+	return lists.Each(all, func(d declaration) string { return d.tag("flag") })
 }
 
 // declaration is a field, what its tags say, and what they inherit.
@@ -155,7 +155,7 @@ func (d *declaration) variable(name, help string) *pflag.Flag {
 		}
 	default: // a kind of string
 		text, _ := d.value.Addr().Convert(reflect.TypeFor[*string]()).Interface().(*string)
-		if of := listed(d.tag("oneof")); of != nil {
+		if of := listed(d.tag("oneof")); len(of) > 0 {
 			flags.Var(&choice{text, of}, name, help)
 		} else {
 			flags.StringVar(text, name, *text, help)
@@ -187,11 +187,8 @@ func (c *choice) Set(word string) error {
 }
 
 // listed splits words with commas between them.
-func listed(text string) (list []string) {
-	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == ' ' }) {
-		list = append(list, word)
-	}
-	return list
+func listed(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 // The marks of flags that Declare has added.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 )
 
@@ -92,13 +93,8 @@ func Arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 
 // nearCommand suggests a subcommand with a similar name, if there is one.
 func nearCommand(cmd *cobra.Command, name string) string {
-	var names []string
-	for _, c := range cmd.Commands() {
-		if c.IsAvailableCommand() {
-			names = append(names, c.Name())
-		}
-	}
-	return DidYouMean(words.Nearest(name, names))
+	available := lists.Where(cmd.Commands(), (*cobra.Command).IsAvailableCommand)
+	return DidYouMean(words.Nearest(name, lists.Each(available, (*cobra.Command).Name)))
 }
 
 // DidYouMean ends an error about an unknown name with a suggestion. Empty: there is none.

@@ -15,6 +15,7 @@ import (
 	"github.com/spate-load/spate/api/registry"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/files"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/defaults"
@@ -159,22 +160,17 @@ func (g *gatherer) inputs(ctx context.Context, f plans.File) ([]dataset.Input, e
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", f.Path, err)
 			}
-			for i, name := range names {
-				names[i] = filepath.Join(path, filepath.FromSlash(name))
-			}
-			paths = names
+			paths = lists.Each(names, func(name string) string { return filepath.Join(path, filepath.FromSlash(name)) })
 		case c.GetSubset() != "" || c.GetSplit() != "":
 			return nil, fmt.Errorf("%s is not a folder: only a folder has a subset and a split", f.Path)
 		}
 	}
-	inputs := make([]dataset.Input, len(paths))
-	for i, path := range paths {
-		inputs[i] = dataset.Input{Name: path, Open: func() (io.ReadCloser, error) {
+	return lists.Each(paths, func(path string) dataset.Input {
+		return dataset.Input{Name: path, Open: func() (io.ReadCloser, error) {
 			src, err := openFile(ctx, path)
 			return &reading{ctx, src}, err
 		}}
-	}
-	return inputs, nil
+	}), nil
 }
 
 // rows turns a workload's file into rows in the store.

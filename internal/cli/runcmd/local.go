@@ -212,18 +212,16 @@ func (l *localFlags) fits(plan *plans.Plan) error {
 
 // agentConfigs returns the configurations of the embedded agents.
 func (l *localFlags) agentConfigs(packetTimes bool, logger *slog.Logger) []agent.Config {
-	var configs []agent.Config
 	if len(l.hosts) > 0 {
 		return nil
 	}
-	for _, who := range l.Agents.names() {
-		configs = append(configs, agent.Config{
+	return lists.Each(l.Agents.names(), func(who embeddedName) agent.Config {
+		return agent.Config{
 			Name: who.name, Region: who.region, Labels: l.labels, Version: l.version, Weight: 1, Logger: logger,
 			DatasetDir: command.DatasetDir(), AgentsInProcess: l.fileShares(), SourceAddresses: l.Sources,
 			PacketTimes: packetTimes,
-		})
-	}
-	return configs
+		}
+	})
 }
 
 // fileShares returns how many users share the process's open files: the embedded agents, and as many again for

@@ -102,9 +102,7 @@ func longestRequest(s *spatev1.Stage) (tokens uint32) {
 func workloadField(stages []*spatev1.Stage, w *spatev1.Workload) string {
 	var names []string
 	for _, s := range stages {
-		if name := s.GetWorkload().GetName(); !slices.Contains(names, name) {
-			names = append(names, name)
-		}
+		names = words.AppendOnce(names, s.GetWorkload().GetName())
 	}
 	return fmt.Sprintf("workloads[%d]", slices.Index(names, w.GetName()))
 }

@@ -330,9 +330,7 @@ func (r *remoteHosts) arguments(h *remoteHost, way, name, alone string) []string
 	labels := map[string]string{}
 	maps.Copy(labels, r.labels)
 	maps.Copy(labels, h.labels)
-	for _, label := range naming.LabelTexts(labels) {
-		args = append(args, "--label="+label)
-	}
+	args = append(args, lists.Each(naming.LabelTexts(labels), func(label string) string { return "--label=" + label })...)
 	if h.weight > 0 {
 		args = append(args, fmt.Sprintf("--weight=%d", h.weight))
 	}

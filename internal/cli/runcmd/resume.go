@@ -16,6 +16,7 @@ import (
 	"github.com/spate-load/spate/coordinator"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/secret"
@@ -83,10 +84,7 @@ func (f *resumeFlags) check(plan *plans.Plan, found *coordinator.Interrupted) (m
 // elsewhere returns the hosts of agents that are not this machine.
 func elsewhere(had []*spatev1.AgentInfo) string {
 	here, _ := os.Hostname() // empty: agents on this machine say so, too
-	there := map[string]bool{}
-	for _, a := range had {
-		there[a.GetHost()] = true
-	}
+	there := lists.Set(lists.Each(had, (*spatev1.AgentInfo).GetHost))
 	delete(there, here)
 	delete(there, "")
 	return words.Shorten(slices.Sorted(maps.Keys(there)), 3)
