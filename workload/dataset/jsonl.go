@@ -305,13 +305,8 @@ func firstText(message []byte) (text []byte, whole bool) {
 // firstPart returns the inside of the text of the first message part that has a text.
 func firstPart(parts []byte) []byte {
 	for part := range values(parts) {
-		if part[0] != '{' {
-			continue
-		}
-		for name, value := range members(part) {
-			if name == "text" && value[0] == '"' {
-				return value[1 : len(value)-1]
-			}
+		if text := objectIn(part)["text"]; len(text) > 0 && text[0] == '"' {
+			return text[1 : len(text)-1]
 		}
 	}
 	return nil

@@ -115,10 +115,6 @@ func (r *File) BlockTokens() uint32 { return r.header.BlockTokens }
 // Has reports whether any row is of the kind.
 func (r *File) Has(k Kind) bool { return r.trailer.kinds>>k&1 == 1 }
 
-// Additive reports whether a prompt of several rows of text is as long as the rows together, as far as was observed
-// with a tokenizer. False if the file was built without one.
-func (r *File) Additive() bool { return r.trailer.flags&Additive != 0 }
-
 // Continued reports whether any step of a session continues the history of its conversation.
 func (r *File) Continued() bool { return r.trailer.flags&Continued != 0 }
 

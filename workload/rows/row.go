@@ -165,11 +165,9 @@ func damaged(format string, args ...any) error {
 // Flags of a rows file, for Writer.Close.
 const (
 	// HasTimes means that rows have times: Row.At.
-	HasTimes uint32 = 1 << iota
-	// Additive means that a prompt of several rows of text is as long as the rows together.
-	Additive
+	HasTimes uint32 = 1
 	// fieldFlags is the flag of the first of FieldNames. The others follow.
-	fieldFlags
+	fieldFlags uint32 = 1 << 2
 	// Continued means that steps of sessions continue the history of their conversation.
 	Continued uint32 = 1 << 31
 )
