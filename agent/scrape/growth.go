@@ -9,6 +9,7 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -22,17 +23,14 @@ func growth(first, last totals, order names) *spatev1.ServerAccount {
 		first = totals{}
 	}
 	for key, value := range last.counters {
-		grew := increase(first.counters[key], value)
+		grew := servermetrics.Increase(first.counters[key], value)
 		if !finite(grew) {
 			a.LeftOut++
 			continue
 		}
 		a.Counters = append(a.Counters, &spatev1.ServerCounter{Name: key.name, Labels: key.labels, Increase: grew})
 	}
-	var names []string
-	for key := range last.histograms {
-		names = append(names, key.name)
-	}
+	names := lists.Each(slices.Collect(maps.Keys(last.histograms)), func(key series) string { return key.name })
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		h := histogramGrowth(name, first.histograms, last.histograms)
@@ -44,14 +42,6 @@ func growth(first, last totals, order names) *spatev1.ServerAccount {
 	}
 	limit(a, order)
 	return a
-}
-
-// increase returns what a counter grew by. A counter that decreased restarted at 0, as in Prometheus' increase().
-func increase(before, after float64) float64 {
-	if after < before {
-		return after
-	}
-	return after - before
 }
 
 // restarted reports whether a server restarted between two readings: its start time differs, or, if that is not

@@ -74,7 +74,12 @@ type Metrics struct {
 
 // Add adds the samples and the accounts of a snapshot.
 func (v *Metrics) Add(s *spatev1.Snapshot) {
-	v.addAccounts(s.GetServerAccounts())
+	for _, a := range s.GetServerAccounts() { // one agent reads each source, and sends its account once
+		if v.accounts == nil {
+			v.accounts = map[uint32]*spatev1.ServerAccount{}
+		}
+		v.accounts[a.GetSource()] = a
+	}
 	for _, sample := range s.GetServerSamples() {
 		key := serverKey{sample.GetSource(), sample.GetName(), sample.GetLabels()}
 		series := v.series[key]
@@ -132,15 +137,6 @@ func (s *serverSeries) thin() {
 	}
 }
 
-// growth returns how much a counter grew from one sample to the next. A counter that is smaller than before was reset
-// to 0 by a restart of the server, as in Prometheus' increase().
-func growth(before, after serverSample) float64 {
-	if after.value < before.value {
-		return after.value
-	}
-	return after.value - before.value
-}
-
 // at returns the value of a series in a window. ok is false if there is none.
 func (s *serverSeries) at(window uint32) (value float64, perSecond *float64, ok bool) {
 	i, found := slices.BinarySearchFunc(s.samples, window, atWindow)
@@ -149,7 +145,7 @@ func (s *serverSeries) at(window uint32) (value float64, perSecond *float64, ok 
 	}
 	if s.counter && i > 0 {
 		before, after := s.samples[i-1], s.samples[i]
-		perSecond = new(growth(before, after) / float64(after.window-before.window))
+		perSecond = new(servermetrics.Increase(before.value, after.value) / float64(after.window-before.window))
 	}
 	return s.samples[i].value, perSecond, true
 }
@@ -267,19 +263,9 @@ func (s *serverSeries) result(key serverKey) ServerMetric {
 	}
 	increase := 0.0
 	for i, after := range s.samples[1:] {
-		increase += growth(s.samples[i], after)
+		increase += servermetrics.Increase(s.samples[i].value, after.value)
 	}
 	perSecond := increase / float64(s.samples[len(s.samples)-1].window-s.samples[0].window)
 	m.Increase, m.PerSecond = &increase, &perSecond
 	return m
-}
-
-// addAccounts adds the server accounts of a snapshot. One agent reads each source, and sends its account once.
-func (v *Metrics) addAccounts(accounts []*spatev1.ServerAccount) {
-	for _, a := range accounts {
-		if v.accounts == nil {
-			v.accounts = map[uint32]*spatev1.ServerAccount{}
-		}
-		v.accounts[a.GetSource()] = a
-	}
 }

@@ -79,17 +79,13 @@ func sumAccounts(accounts []*spatev1.ServerAccount) accountSum {
 
 // sides returns the kinds of servers that counted requests, the one nearest to the client first. If none counted any,
 // it returns the kinds that have metrics of requests.
-func (s accountSum) sides(c Client) (sides []side) {
-	for _, kind := range softwares {
-		if d := s.of(kind, c); d.told {
-			sides = append(sides, d)
-		}
-	}
-	if counted := slices.DeleteFunc(slices.Clone(sides),
-		func(d side) bool { return d.counted == 0 }); len(counted) > 0 {
+func (s accountSum) sides(c Client) []side {
+	all := lists.Each(softwares, func(kind software) side { return s.of(kind, c) })
+	told := lists.Where(all, func(d side) bool { return d.told })
+	if counted := lists.Where(told, func(d side) bool { return d.counted > 0 }); len(counted) > 0 {
 		return counted
 	}
-	return sides
+	return told
 }
 
 // side holds what servers of one kind counted.

@@ -85,6 +85,14 @@ func Fill(m *spatev1.ServerMetrics) {
 	}
 }
 
+// Increase returns what a counter grew by. A counter that decreased restarted at 0, as in Prometheus' increase().
+func Increase(before, after float64) float64 {
+	if after < before {
+		return after
+	}
+	return after - before
+}
+
 // GPUMetrics returns the names of the metrics that are read from exporters of GPU metrics, the most important first.
 func GPUMetrics() []string { return slices.Clone(gpuMetrics) }
 
