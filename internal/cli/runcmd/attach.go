@@ -109,18 +109,13 @@ func stopAll(cmd *cobra.Command, f *clustercmd.Flags, service spatev1.RunService
 		return err
 	}
 	var errs []error
-	stopped := 0
+	runs = lists.Where(runs, clustercmd.GoesOn)
 	for _, run := range runs {
-		if !clustercmd.GoesOn(run) {
-			continue
-		}
 		if err := stop(cmd, f, service, run, now); err != nil {
 			errs = append(errs, fmt.Errorf("run %s: %w", run.GetRunId(), err))
-			continue
 		}
-		stopped++
 	}
-	if stopped == 0 && errs == nil {
+	if len(runs) == 0 {
 		fmt.Fprintln(cmd.OutOrStdout(), "no run waits or is in progress")
 	}
 	return errors.Join(errs...)

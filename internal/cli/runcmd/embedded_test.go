@@ -105,7 +105,7 @@ func TestResumeTakesItsAgents(t *testing.T) {
 	if got := NewResume("").Flags().Lookup("agents").Value.String(); got != "" {
 		t.Errorf("--agents is %q before it is given", got)
 	}
-	had := agentsOf([]*spatev1.AgentInfo{{Region: "eu"}, {Region: "us"}, {Region: "eu"}})
+	had := byRegion([]*spatev1.AgentInfo{{Region: "eu"}, {Region: "us"}, {Region: "eu"}}, (*spatev1.AgentInfo).GetRegion)
 	if got := had.String(); got != "eu=2,us=1" {
 		t.Errorf("agents %s", got)
 	}

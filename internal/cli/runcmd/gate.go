@@ -110,11 +110,10 @@ func (b *baselineResult) forCI() *ci.Baseline {
 		return base
 	}
 	base.Answer = headline.Compared(&b.comparison.Sides[0], b.comparison.Baseline)
-	answers, stages := b.comparison.Sides[0].Answers, b.comparison.Sides[0].Stages
-	for i := range stages {
-		s := &stages[i]
-		base.Stages = append(base.Stages, ci.BaselineStage{Name: show.StageName(s), Worse: show.Worse(s)})
-	}
+	answers := b.comparison.Sides[0].Answers
+	base.Stages = lists.Each(b.comparison.Sides[0].Stages, func(s compare.Stage) ci.BaselineStage {
+		return ci.BaselineStage{Name: show.StageName(&s), Worse: show.Worse(&s)}
+	})
 	for i := range answers {
 		of := ci.BaselineStage{Name: show.AnswerTitle(&answers[i])}
 		if d := &answers[i].Difference; d.Outcome == compare.Worse {

@@ -52,18 +52,17 @@ func (f *follower) passOnSignals(ctx context.Context, giveUp context.CancelCause
 
 // interrupted does what the n-th interrupt asks for, counted from 0.
 func (f *follower) interrupted(ctx context.Context, n int, giveUp context.CancelCauseFunc, passing *sync.WaitGroup) {
-	warn := f.warn
 	switch {
 	case f.watches || f.persist.gone.Load():
 		giveUp(errLeft)
 	case n == 0 && f.waiting.Load():
-		warn("removing the run from the queue")
+		f.warn("removing the run from the queue")
 		passing.Go(func() { f.stop(ctx, false) })
 	case n == 0:
-		warn("stopping: waiting for requests in flight; Ctrl-C again cancels them")
+		f.warn("stopping: waiting for requests in flight; Ctrl-C again cancels them")
 		passing.Go(func() { f.stop(ctx, false) })
 	case n == 1:
-		warn("stopping at once: cancelling requests in flight")
+		f.warn("stopping at once: cancelling requests in flight")
 		passing.Go(func() { f.stop(ctx, true) })
 	default:
 		giveUp(errGaveUp)

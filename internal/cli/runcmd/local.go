@@ -65,7 +65,7 @@ func (l *localFlags) check() error {
 	if len(l.On) > 0 {
 		var wrong error
 		l.hosts, wrong = parseHosts(l.On)
-		l.Agents, err = byRegion(l.hosts), errors.Join(err, wrong)
+		l.Agents, err = byRegion(l.hosts, func(h *remoteHost) string { return h.region }), errors.Join(err, wrong)
 	}
 	return errors.Join(l.Agents.check(), err, l.Sinks.Validate(), l.checkWeb(), l.status().Check())
 }

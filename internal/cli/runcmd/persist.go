@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -86,12 +87,5 @@ func (p *persistence) wait(ctx context.Context, since time.Time, pause *time.Dur
 
 // isBreak reports whether a call ended for lack of a connection, or of a coordinator behind it, and not by an answer.
 func isBreak(err error) bool {
-	if err == nil {
-		return false
-	}
-	switch status.Code(err) {
-	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded:
-		return true
-	}
-	return false
+	return slices.Contains([]codes.Code{codes.Unavailable, codes.Canceled, codes.DeadlineExceeded}, status.Code(err))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/kubernetes"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/servermetrics"
@@ -35,10 +36,7 @@ func preflight(ctx context.Context, plan *plans.Plan, stages []*spatev1.Stage, s
 		long = tooLong(ctx, plan, stages, secrets)
 		return context.Cause(ctx)
 	})
-	if err == nil && len(long) > 0 {
-		return long
-	}
-	return err
+	return cmp.Or(err, long.OrNil())
 }
 
 // placeholders finds endpoints that cannot exist: shipped plans use names under .example, which is reserved for that
@@ -168,10 +166,7 @@ func withPods(ctx context.Context, plan *plans.Plan, notes io.Writer) (*plans.Pl
 		}
 		return context.Cause(ctx)
 	})
-	if err == nil && len(unknown) > 0 {
-		err = unknown
-	}
-	if err != nil {
+	if err := cmp.Or(err, unknown.OrNil()); err != nil {
 		return nil, err
 	}
 	return plan.With(found...)
@@ -201,13 +196,12 @@ func podWords(pods kubernetes.Found) (list []string) {
 		list = append(list, words.Count(uint64(n), "endpoint")+": "+words.Shorten(pods.Endpoints, 5))
 	}
 	if n := len(pods.Metrics); n > 0 {
-		var all []string
-		for _, url := range pods.Metrics {
+		all := lists.Each(pods.Metrics, func(url string) string {
 			if role := pods.Roles[url]; role != "" {
 				url += " (" + role + ")"
 			}
-			all = append(all, url)
-		}
+			return url
+		})
 		list = append(list, "metrics of "+words.Count(uint64(n), "pod")+": "+words.Shorten(all, 5))
 	}
 	return list

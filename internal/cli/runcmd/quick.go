@@ -37,11 +37,6 @@ type quickFlags struct {
 	Body    []string `rare:"yes" flag:"body" commas:"kept" help:"extra request body field <NAME=VALUE>, VALUE in JSON, for example temperature=0"`
 }
 
-// used reports whether any flag that makes a plan was given.
-func (q *quickFlags) used(flags *pflag.FlagSet) bool {
-	return slices.ContainsFunc(command.Names(q), flags.Changed)
-}
-
 // besidePlan refuses the first flag that makes a plan.
 func (q *quickFlags) besidePlan(flags *pflag.FlagSet, plan string) error {
 	names := command.Names(q)
@@ -263,10 +258,7 @@ func withModels(
 		}
 		return context.Cause(ctx)
 	})
-	if err == nil && len(unknown) > 0 {
-		err = unknown
-	}
-	if err != nil {
+	if err := cmp.Or(err, unknown.OrNil()); err != nil {
 		return nil, err
 	}
 	return plan.With(found...)

@@ -213,9 +213,9 @@ const forShells = " \t\n'\"\\$;&|`<>(){}*?~#!"
 var unusableInName = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
 
 // byRegion returns how many agents each region has.
-func byRegion(hosts []*remoteHost) (all embedded) {
-	for _, h := range hosts {
-		all = all.with(h.region)
+func byRegion[Agent any](agents []Agent, regionOf func(Agent) string) (all embedded) {
+	for _, a := range agents {
+		all = all.with(regionOf(a))
 	}
 	return all
 }

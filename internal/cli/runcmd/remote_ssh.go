@@ -19,6 +19,7 @@ import (
 	"sync"
 
 	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/lists"
 )
 
 // sshFailed is the exit code of ssh if its connection broke. Others are the agent's.
@@ -40,14 +41,13 @@ func ssh(login string, options ...string) []string {
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9/:.,_-]+$`)
 
 // quoted returns a command's words for the shell of a host.
-func quoted(argv ...string) (out []string) {
-	for _, word := range argv {
+func quoted(argv ...string) []string {
+	return lists.Each(argv, func(word string) string {
 		if !plainWord.MatchString(word) {
 			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 		}
-		out = append(out, word)
-	}
-	return out
+		return word
+	})
 }
 
 // command returns an ssh with a script for sh, without single quotes.

@@ -17,7 +17,7 @@ func TestParseHosts(t *testing.T) {
 	for _, h := range hosts {
 		got = append(got, fmt.Sprintf("%s/%s/%s", h.name, h.region, h.login))
 	}
-	regions := byRegion(hosts)
+	regions := byRegion(hosts, func(h *remoteHost) string { return h.region })
 	if want := "10-0-0-1/eu/user@10.0.0.1 gpu-example-com/eu/user@gpu.example.com 1/us/[::1] 10-0-0-1-2//10.0.0.1 10-0-0-1-3//10.0.0.1"; err != nil ||
 		strings.Join(got, " ") != want || fmt.Sprint(regions) != "[{eu 2} {us 1} { 2}]" {
 		t.Errorf("%s, %v, %v", got, regions, err)

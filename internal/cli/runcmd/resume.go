@@ -74,7 +74,10 @@ func (f *resumeFlags) check(plan *plans.Plan, found *coordinator.Interrupted) (m
 			return nil, fmt.Errorf("the run's agents were on %s and not on this machine: give --on with its hosts, or "+
 				"--agents to go on from here", there)
 		}
-		f.Local.Agents = agentsOf(found.Agents)
+		f.Local.Agents = byRegion(found.Agents, (*spatev1.AgentInfo).GetRegion)
+		if len(found.Agents) == 0 {
+			f.Local.Agents = defaultAgents()
+		}
 	}
 	secrets, err := plan.Secrets(secret.System)
 	return secrets, errors.Join(err, f.results.readBaseline(), f.Local.check(), f.Local.fits(plan),
@@ -88,18 +91,6 @@ func elsewhere(had []*spatev1.AgentInfo) string {
 	delete(there, here)
 	delete(there, "")
 	return words.Shorten(slices.Sorted(maps.Keys(there)), 3)
-}
-
-// agentsOf returns as many agents of each region as a run had, or the default of spate run.
-func agentsOf(had []*spatev1.AgentInfo) embedded {
-	var out embedded
-	for _, a := range had {
-		out = out.with(a.GetRegion())
-	}
-	if len(out) == 0 {
-		return defaultAgents()
-	}
-	return out
 }
 
 // haveRows returns an error if the rows of a stage are no longer on this machine.

@@ -58,21 +58,13 @@ type coordinatorFlags struct {
 	Detach        bool          `rare:"yes" flag:"detach" help:"with --coordinator: submit the run, print its id, and exit"`
 }
 
-// at says where the coordinator is.
-func (c *coordinatorFlags) at() *clustercmd.Flags {
-	return &clustercmd.Flags{Coordinator: c.Coordinator, Plaintext: c.Plaintext, TLS: c.TLS}
-}
-
 //go:embed help.txt
 var manual command.Manual
 
 // NewRun makes `spate run`. version is the program's.
 func NewRun(version string) *cobra.Command {
-	return newRunFlags(version).command()
-}
-
-func newRunFlags(version string) *runFlags {
-	return &runFlags{Local: localFlags{version: version, Agents: defaultAgents()}}
+	f := &runFlags{Local: localFlags{version: version, Agents: defaultAgents()}}
+	return f.command()
 }
 
 // command makes the command with all flags.
@@ -225,7 +217,7 @@ func (f *runFlags) plan(cmd *cobra.Command, args []string) (*plans.Plan, error) 
 			"as other load generators have it, give --rate %v --max-in-flight %d", q.Rate[0], q.Concurrency[0])
 	}
 	switch {
-	case len(args) == 1 && f.Quick.used(cmd.Flags()):
+	case len(args) == 1 && slices.ContainsFunc(command.Names(&f.Quick), cmd.Flags().Changed):
 		return nil, f.Quick.besidePlan(cmd.Flags(), args[0])
 	case len(args) == 1:
 		return f.Source.Read(cmd.InOrStdin(), args[0])
@@ -275,7 +267,7 @@ func (f *runFlags) checkCoordinator(cmd *cobra.Command) error {
 			"--detach and --gate exclude one another: a gate waits for the end of its run"),
 		reason.If(f.Where.Detach && typed("out"),
 			"--out and --detach exclude one another: give --out to spate runs follow or spate runs fetch"),
-		f.Where.at().Check())
+		(&clustercmd.Flags{Coordinator: f.Where.Coordinator, Plaintext: f.Where.Plaintext, TLS: f.Where.TLS}).Check())
 }
 
 // recordsKept returns the form of the request rows in the protocol's words.
