@@ -6,14 +6,8 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/plans/loadpoint"
-	"github.com/spate-load/spate/plans/rules"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
-
-// Meet reports whether a load of the plan runs a target with a workload.
-func (p *Plan) Meet(t *spatev1.Target, w *spatev1.Workload) bool {
-	return rules.Meet(p.msg, t, w)
-}
 
 // Warnings returns what is valid in a plan but hardly intended: each percentile of a search or a frontier that its
 // stages cannot know, all of them or those at low rates. How many requests a closed loop makes in a duration is not

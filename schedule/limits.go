@@ -106,10 +106,11 @@ func (l *limits) leavesOut() bool { return l.requests > 0 && l.warmupDuration > 
 // requests end the measured part. A warm-up by time or until steady is then allowed only in a closed loop. A cool-down
 // is allowed unless it is the last part of a trace.
 func Counted(load *spatev1.LoadPoint) bool {
-	if !counted(load) || timedWarmup(load) && load.GetConcurrency() == 0 {
+	if load.GetRequests() == 0 || load.GetDuration().AsDuration() != 0 || len(load.GetPhases()) > 0 {
 		return false
 	}
-	return load.GetReplaySpeed() == 0 || load.GetCooldown().AsDuration() == 0
+	return (!timedWarmup(load) || load.GetConcurrency() > 0) &&
+		(load.GetReplaySpeed() == 0 || load.GetCooldown().AsDuration() == 0)
 }
 
 // Quota returns how many arrivals a share must measure, if the load point is Counted. For an open loop the number is
@@ -128,11 +129,6 @@ func Quota(load *spatev1.LoadPoint, s Share) (arrivals uint64, known bool) {
 		l.warmupDuration = 1
 	}
 	return measures(s.lists(c, &l)), true
-}
-
-// counted reports whether only the number of measured arrivals ends the measured part.
-func counted(load *spatev1.LoadPoint) bool {
-	return load.GetRequests() != 0 && load.GetDuration().AsDuration() == 0 && len(load.GetPhases()) == 0
 }
 
 // timedWarmup reports whether the first measured arrival depends on time.

@@ -123,7 +123,7 @@ func Fleet(agents []*spatev1.AgentStatus) *table.Table {
 		}
 		row := t.Add(Clean(cmp.Or(a.GetName(), Unknown)), Clean(cmp.Or(a.GetRegion(), Unknown)), health(s),
 			positive(a.GetWeight()), positive(a.GetCores()), positive(a.GetMaxStreams()), inFlight, cpu, clock,
-			Clean(labels(a)), exactTo(a.GetCapacity()),
+			Clean(cmp.Or(strings.Join(naming.LabelTexts(a.GetLabels()), " "), Unknown)), exactTo(a.GetCapacity()),
 			Clean(cmp.Or(a.GetHost(), Unknown)), Clean(cmp.Or(a.GetVersion(), Unknown)))
 		switch s.GetHealth() {
 		case spatev1.AgentHealth_AGENT_HEALTH_SILENT, spatev1.AgentHealth_AGENT_HEALTH_MISSING:
@@ -131,11 +131,6 @@ func Fleet(agents []*spatev1.AgentStatus) *table.Table {
 		}
 	}
 	return t
-}
-
-// labels lists an agent's labels by name: "pool=big rack=7".
-func labels(a *spatev1.AgentInfo) string {
-	return cmp.Or(strings.Join(naming.LabelTexts(a.GetLabels()), " "), Unknown)
 }
 
 // exactTo says up to which load a machine's times were exact: "1,000 at 50,000/s".

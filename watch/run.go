@@ -97,7 +97,9 @@ func (r *Run) Take(number uint64, e *spatev1.RunEvent) bool {
 	case *spatev1.RunEvent_RunStarted:
 		r.started(e.RunStarted)
 	case *spatev1.RunEvent_StageStarted:
-		r.stageStarted(e.StageStarted)
+		if s := r.put(e.StageStarted.GetStageIndex()); s != nil {
+			s.Started = e.StageStarted
+		}
 	case *spatev1.RunEvent_StageProgress:
 		r.progress(e.StageProgress)
 	case *spatev1.RunEvent_StageWindow:
@@ -124,7 +126,8 @@ func (r *Run) Most() string {
 
 func (r *Run) started(e *spatev1.RunStarted) {
 	r.Started, r.Stages = r.Latest, e.GetStages()
-	r.left = newLeft(e.GetPlan()[:min(len(e.GetPlan()), maxStages)])
+	r.left = left{stages: e.GetPlan()[:min(len(e.GetPlan()), maxStages)]}
+	r.left.series = slices.ContainsFunc(r.left.stages, func(s *spatev1.PlannedStage) bool { return s.GetStages() > 1 })
 	r.AtMost = r.left.series
 	for _, a := range e.GetAgents() {
 		r.agent(a)
@@ -200,13 +203,6 @@ type left struct {
 	series bool                    // there is a template: the run's stages differ from those in the list
 	spent  time.Duration           // on stages that have ended
 	pace   map[pair]float64        // the latest seconds per request of a closed loop
-}
-
-// newLeft returns the estimate of a run with these stages, before it starts.
-func newLeft(stages []*spatev1.PlannedStage) left {
-	return left{stages: stages, series: slices.ContainsFunc(stages, func(s *spatev1.PlannedStage) bool {
-		return s.GetStages() > 1
-	})}
 }
 
 // pair names what a closed loop's pace depends on most.

@@ -81,12 +81,6 @@ func (r *Run) put(index uint32) *Stage {
 	return s
 }
 
-func (r *Run) stageStarted(e *spatev1.StageStarted) {
-	if s := r.put(e.GetStageIndex()); s != nil {
-		s.Started = e
-	}
-}
-
 // progress takes the state of the stage in progress. The last one comes before the stage's end.
 func (r *Run) progress(e *spatev1.StageProgress) {
 	s := r.Stage(e.GetStageIndex())

@@ -262,20 +262,6 @@ func (l *Load) sendCanary(q *recorder.Request, shard *recorder.Shard) {
 	})
 }
 
-// arrivalStarted counts an arrival whose first request starts.
-func (l *Load) arrivalStarted(q *recorder.Request) {
-	if !q.Unmeasured && l.arrivals.Add(1) == 1 {
-		l.rereadServers()
-	}
-}
-
-// arrivalEnded notes the end of an arrival's last request.
-func (l *Load) arrivalEnded(q *recorder.Request, end clock.Instant) {
-	if l.Closed == nil && !q.Unmeasured {
-		l.steadySince(end)
-	}
-}
-
 // Measure sets the offset from the start at which measuring begins, or moves it, unless a request that the change would
 // affect has started. It returns the offset from which the load measures, nil if there is none: the load has another
 // kind of warm-up, or the offset comes too late. Behind by it is always too late; nil: there is no such limit. Measure

@@ -80,7 +80,8 @@ func (l *Load) runOpen() {
 func (o *openLoop) open() {
 	o.revising.Lock()
 	defer o.revising.Unlock()
-	o.places, o.revised = newPlaces(o.MaxStreams, o.Assigned.GetLoad().GetMaxInFlight() > 0), o.wake
+	planned := o.Assigned.GetLoad().GetMaxInFlight() > 0
+	o.places, o.revised = &places{planned: planned, most: o.MaxStreams, freed: make(chan struct{}, 1)}, o.wake
 }
 
 // wake wakes the loop because the stripe was revised. With arrivals, an agent also takes over their places.

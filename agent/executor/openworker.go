@@ -136,10 +136,6 @@ type places struct {
 	latest clock.Instant   // when a place last became free
 }
 
-func newPlaces(most int, planned bool) *places {
-	return &places{planned: planned, most: most, freed: make(chan struct{}, 1)}
-}
-
 // take takes the place that has been free for longest, and returns since when. It returns 0 for a place that was never
 // taken, and for any place if they are not a limit of the plan. It returns false if no place is free.
 func (p *places) take() (since clock.Instant, ok bool) {

@@ -16,7 +16,9 @@ import (
 // ended. A session continues beyond the schedule's end. Only a failed turn, a stop or the drain timeout cuts it off.
 func (w *worker) play(scheduled clock.Instant) {
 	turns := w.ask.Turns
-	w.load.arrivalStarted(&w.request)
+	if !w.request.Unmeasured && w.load.arrivals.Add(1) == 1 {
+		w.load.rereadServers()
+	}
 	var went recorder.Session
 	if w.ask.Branches {
 		went = w.playBranches(scheduled)
@@ -26,7 +28,9 @@ func (w *worker) play(scheduled clock.Instant) {
 	if went.Part = w.request.Part; !w.request.Single && !w.request.Unmeasured {
 		w.shard.RecordSession(went)
 	}
-	w.load.arrivalEnded(&w.request, w.observation.End)
+	if w.load.Closed == nil && !w.request.Unmeasured {
+		w.load.steadySince(w.observation.End)
+	}
 }
 
 // playTurns sends the turns of a session one after another, and returns how it went.

@@ -29,9 +29,8 @@ type Machine struct {
 // ThisMachine describes the machine on which the program is running.
 func ThisMachine(version string) Machine {
 	host, _ := os.Hostname() // empty: it has none
-	return Machine{
-		ID: firstLine("/etc/machine-id"), Host: host, Cores: runtime.NumCPU(), Kernel: kernel(), Version: version,
-	}
+	kernel := strings.TrimSpace(runtime.GOOS + " " + firstLine("/proc/sys/kernel/osrelease"))
+	return Machine{ID: firstLine("/etc/machine-id"), Host: host, Cores: runtime.NumCPU(), Kernel: kernel, Version: version}
 }
 
 // difference says why a capacity of machine m does not apply to another machine, or returns "". The kernel takes the
@@ -48,11 +47,6 @@ func (m Machine) difference(here Machine) string {
 		return fmt.Sprintf("%s, and this machine has %s", m.Kernel, here.Kernel)
 	}
 	return ""
-}
-
-// kernel returns the operating system and, if known, its release.
-func kernel() string {
-	return strings.TrimSpace(runtime.GOOS + " " + firstLine("/proc/sys/kernel/osrelease"))
 }
 
 // firstLine returns the first line of a file, or "" if the file cannot be read.

@@ -104,10 +104,6 @@ type gauge struct {
 	start clock.Instant // of the last measured request; 0: none
 }
 
-func newGauge(w windows, now func() clock.Instant) *gauge {
-	return &gauge{windows: w, now: now, peaks: []uint32{0}}
-}
-
 // enter records the start of a request. If the request and an earlier one are measured, it returns the time between
 // their starts.
 func (g *gauge) enter(measured bool) (gap time.Duration, follows bool) {

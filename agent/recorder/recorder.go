@@ -78,9 +78,8 @@ func New(c Config) *Recorder {
 		times:   histogram.New(histogram.LayoutOf(spatev1.Metric_METRIC_TTFT)),
 		counts:  histogram.New(histogram.LayoutOf(spatev1.Metric_METRIC_OSL)),
 	}
-	r.gauge = newGauge(r.windows, c.Now)
 	r.next = max(c.Joined, 1) - 1
-	r.gauge.first = r.next
+	r.gauge = &gauge{windows: r.windows, now: c.Now, peaks: []uint32{0}, first: r.next}
 	for range c.Shards {
 		s := &Shard{windows: r.windows, gauge: r.gauge, config: &r.config, oldest: r.next}
 		r.shards = append(r.shards, s)
@@ -106,7 +105,9 @@ func (r *Recorder) LastToken() clock.Instant {
 }
 
 // NextSeal returns the instant from which Seal has a window to emit.
-func (r *Recorder) NextSeal() clock.Instant { return r.windows.sealable(r.next) }
+func (r *Recorder) NextSeal() clock.Instant {
+	return r.windows.start.Add(time.Duration(r.next+1)*Length + Grace)
+}
 
 // Seal emits every window whose grace has passed, including empty ones: they tell the coordinator that nothing more
 // will come for them. Only one goroutine may seal, while others record.

@@ -280,11 +280,6 @@ func (w windows) of(at clock.Instant) uint32 {
 	return uint32(max(at.Sub(w.start), 0) / Length)
 }
 
-// sealable returns the instant from which window i may be sealed.
-func (w windows) sealable(i uint32) clock.Instant {
-	return w.start.Add(time.Duration(i+1)*Length + Grace)
-}
-
 // bounded returns o if it is within the bounds that the coordinator accepts. Otherwise it returns a failed copy that
 // says which bound was exceeded. The stream client should have ended such a request already; this is the second check.
 func (s *Shard) bounded(o *stream.Observation) *stream.Observation {

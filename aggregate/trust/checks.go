@@ -242,8 +242,9 @@ func streaming(e Evidence) (Check, bool) {
 			c[measure.WholeAnswers], all)
 	case c[measure.InOneFrame]:
 		return streamingLimits.held(part,
-			"%d of %d answers of several tokens by usage came in 1 frame%s: the server does not stream token by "+
-				"token, or hides reasoning", c[measure.InOneFrame], all, example(c))
+			"%d of %d answers of several tokens by usage came in 1 frame (%.0f tokens on average): the server does not "+
+				"stream token by token, or hides reasoning", c[measure.InOneFrame], all,
+			share(c[measure.OutputTokens], c[measure.Completed]))
 	default:
 		return streamingLimits.held(part, "all tokens of %d of %d answers came in one write: they were held back",
 			c[measure.WrittenAtOnce], all)
@@ -259,11 +260,6 @@ func streamed(c *measure.Counts) (Check, bool) {
 	}
 	return suspect(streamingLimits.suspect, share(n, all),
 		"%d of %d answers were streams although the target asks for answers in one piece", n, all)
-}
-
-// example returns the mean number of tokens per answer, in words.
-func example(c *measure.Counts) string {
-	return fmt.Sprintf(" (%.0f tokens on average)", share(c[measure.OutputTokens], c[measure.Completed]))
 }
 
 // tokensPerFrame fails if frames carry many tokens, or if tokens are not streamed at all: TPOT is calculated from the

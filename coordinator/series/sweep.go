@@ -38,15 +38,11 @@ func (s *sweep) Next() (Step, bool) {
 		step.Purpose, step.Value = Saturated, float64(s.saturation)
 		step.Load = closedAt(s.template, s.saturation)
 	default:
-		step.Purpose, step.Value = Rate, s.rate(s.done-1)
+		share := float64(s.done-1) / float64(s.points)
+		step.Purpose, step.Value = Rate, loadpoint.Rounded(*s.lowest+(*s.highest-*s.lowest)*share, digits)
 		step.Load = openAt(s.template, step.Value)
 	}
 	return step, true
-}
-
-// rate returns the n-th of the evenly spaced rates, from 1.
-func (s *sweep) rate(n int) float64 {
-	return loadpoint.Rounded(*s.lowest+(*s.highest-*s.lowest)*float64(n)/float64(s.points), digits)
 }
 
 // Take records a stage. After the second stage the rates are known.

@@ -307,11 +307,6 @@ func LargestPhase(phases []*spatev1.Phase) float64 {
 	return largest
 }
 
-// PhasesTime returns the total duration of a load's phases.
-func PhasesTime(l *spatev1.Load) time.Duration {
-	return Time(append(ConcurrencyPhases(l), RatePhases(l)...))
-}
-
 // Time returns the total duration of phases.
 func Time(phases []*spatev1.Phase) time.Duration {
 	return lists.Sum(phases, func(p *spatev1.Phase) time.Duration { return p.GetDuration().AsDuration() })

@@ -158,7 +158,8 @@ func (c *checker) warmup(path, kind string, l *spatev1.Load) {
 		return
 	}
 	c.refuse(c.Has(steady), steady, "does not work with %s: a load that changes is never steady", kind)
-	warm, cool, whole := l.GetWarmup().GetDuration().AsDuration(), l.GetCooldown().AsDuration(), loadpoint.PhasesTime(l)
+	warm, cool := l.GetWarmup().GetDuration().AsDuration(), l.GetCooldown().AsDuration()
+	whole := loadpoint.Time(append(loadpoint.ConcurrencyPhases(l), loadpoint.RatePhases(l)...))
 	switch {
 	case whole <= 0: // Reported elsewhere.
 	case warm >= whole:

@@ -141,7 +141,8 @@ func (c *checker) connection(path string, t *spatev1.Target) {
 	switch {
 	case n == nil:
 	case !c.Has(target+".endpoints") && c.Has(target+".simulator"):
-		c.simulatedConnection(path)
+		c.without(path, "works only with endpoints: the simulator is reached on loopback, by HTTP/1.1",
+			append([]string{"http", "proxy", "proxy_auth"}, tlsFields...)...)
 	default:
 		if u, err := url.Parse(n.GetProxy()); err == nil && n.GetProxy() != "" && !naming.ValidPort(u) {
 			c.wrong(path+".proxy", "must have a port from 1 to 65535, or none")
@@ -158,12 +159,6 @@ func (c *checker) waits(target string, t *spatev1.Target) {
 		c.refuse(limit.AsDuration() > whole.AsDuration(),
 			target+"."+field, "must not be longer than request_timeout, which ends the request earlier")
 	}
-}
-
-// simulatedConnection refuses fields that the simulator does not support: it serves HTTP/1.1 on loopback.
-func (c *checker) simulatedConnection(path string) {
-	c.without(path, "works only with endpoints: the simulator is reached on loopback, by HTTP/1.1",
-		append([]string{"http", "proxy", "proxy_auth"}, tlsFields...)...)
 }
 
 // withoutTLS refuses TLS fields if nothing that uses the connection is reached over TLS: neither an endpoint, nor a
@@ -293,7 +288,8 @@ func (c *checker) serverMetrics(path string, t *spatev1.Target) {
 		return
 	}
 	if m.GetRead() == servermetrics.ReadNever {
-		c.readNever(path, m)
+		c.refuse(len(m.GetUrls())+len(m.GetGpuUrls())+len(m.GetNames()) > 0, path+".read",
+			"never does not work with urls, gpu_urls or names: leave them out, or read seconds or ends")
 		return
 	}
 	if n := len(t.GetEndpoints()); len(m.GetUrls()) == 0 && n > servermetrics.MaxSources {
@@ -314,12 +310,6 @@ func (c *checker) metricsURLs(path string, urls []string) {
 	for i, text := range urls {
 		c.problem(fmt.Sprintf("%s[%d]", path, i), metricsProblem(text))
 	}
-}
-
-// readNever refuses names and addresses of metrics that are never read.
-func (c *checker) readNever(path string, m *spatev1.ServerMetrics) {
-	c.refuse(len(m.GetUrls())+len(m.GetGpuUrls())+len(m.GetNames()) > 0, path+".read",
-		"never does not work with urls, gpu_urls or names: leave them out, or read seconds or ends")
 }
 
 // metricsProblem returns what is wrong with an address of metrics, or "" if nothing is. It never repeats the address,

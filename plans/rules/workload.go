@@ -17,9 +17,12 @@ func (c *checker) workload(path string, w *spatev1.Workload) {
 	case *spatev1.Workload_Random:
 		c.random(path+".random", of.Random)
 	case *spatev1.Workload_Sonnet:
-		c.sonnet(path+".sonnet", of.Sonnet)
+		c.refuse(of.Sonnet.GetPrefix() > of.Sonnet.GetIsl() && of.Sonnet.GetIsl() > 0, path+".sonnet.prefix",
+			"must be at most isl (%d), which it is a part of, got %d", of.Sonnet.GetIsl(), of.Sonnet.GetPrefix())
 	case *spatev1.Workload_Sessions:
-		c.sessions(path+".sessions", of.Sessions)
+		c.distribution(path+".sessions.turn_counts", of.Sessions.GetTurnCounts(), defaults.MaxTurns)
+		c.distribution(path+".sessions.isl_lengths", of.Sessions.GetIslLengths(), defaults.MaxLength)
+		c.distribution(path+".sessions.osl_lengths", of.Sessions.GetOslLengths(), defaults.MaxLength)
 	case *spatev1.Workload_Mix:
 		c.mixture(path, of.Mix)
 		return
@@ -173,17 +176,6 @@ func (c *checker) images(path string, i *spatev1.Images) {
 	}
 }
 
-func (c *checker) sonnet(path string, s *spatev1.SonnetContent) {
-	c.refuse(s.GetPrefix() > s.GetIsl() && s.GetIsl() > 0, path+".prefix",
-		"must be at most isl (%d), which it is a part of, got %d", s.GetIsl(), s.GetPrefix())
-}
-
-func (c *checker) sessions(path string, s *spatev1.SessionContent) {
-	c.distribution(path+".turn_counts", s.GetTurnCounts(), defaults.MaxTurns)
-	c.distribution(path+".isl_lengths", s.GetIslLengths(), defaults.MaxLength)
-	c.distribution(path+".osl_lengths", s.GetOslLengths(), defaults.MaxLength)
-}
-
 // trace refuses fields that mean nothing for the rows of a trace.
 func (c *checker) trace(path string, w *spatev1.Workload) {
 	hashes := w.GetMooncake() != nil || w.GetBailian() != nil
@@ -228,7 +220,9 @@ func (c *checker) distribution(path string, l *spatev1.Lengths, most uint32) {
 	case *spatev1.Lengths_Lognormal:
 		c.normal(path+".lognormal", d.Lognormal, most)
 	case *spatev1.Lengths_Empirical:
-		c.empirical(path+".empirical", d.Empirical, most)
+		for i, v := range d.Empirical.GetValues() {
+			c.refuse(v > most, fmt.Sprintf("%s.empirical.values[%d]", path, i), "must be at most %d, got %d", most, v)
+		}
 	}
 }
 
@@ -246,10 +240,4 @@ func (c *checker) bounds(path string, from, to, most uint32) {
 
 func (c *checker) normal(path string, n *spatev1.NormalLengths, most uint32) {
 	c.bounds(path, cmp.Or(n.GetMin(), 1), cmp.Or(n.GetMax(), most), most)
-}
-
-func (c *checker) empirical(path string, e *spatev1.EmpiricalLengths, most uint32) {
-	for i, v := range e.GetValues() {
-		c.refuse(v > most, fmt.Sprintf("%s.values[%d]", path, i), "must be at most %d, got %d", most, v)
-	}
 }

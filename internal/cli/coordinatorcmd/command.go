@@ -77,7 +77,12 @@ const leastJoined = 10 * time.Second
 
 // run serves until ctx ends.
 func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) error {
-	spareProcessor()
+	// Go takes a processor from a goroutine that waits for the disk only when it notices the wait, after up to 10 ms.
+	// With a single processor, each write of the ledger would delay all answers that long, including heartbeats and
+	// clock probes. Two processors share the core, and cost nothing more.
+	if os.Getenv("GOMAXPROCS") == "" && runtime.GOMAXPROCS(0) == 1 {
+		runtime.GOMAXPROCS(2)
+	}
 	host.CollectLess(100)
 	if err := errors.Join(f.check(), f.Status.Check()); err != nil {
 		return command.BadInput(err)
@@ -158,16 +163,6 @@ func (f *flags) membership(logger *slog.Logger) (*membership.Config, error) {
 	}
 	config, err := f.Gossip.Config(f.Name, membership.Meta{Role: membership.RoleCoordinator}, f.Plaintext, logger)
 	return &config, err
-}
-
-// spareProcessor sets GOMAXPROCS to 2 for a coordinator on one core, unless the environment sets it. Go takes a
-// processor from a goroutine that waits for the disk only when it notices the wait, after up to 10 ms. With a single
-// processor, each write of the ledger would delay all answers that long, including heartbeats and clock probes. The two
-// processors share the core, and cost nothing more.
-func spareProcessor() {
-	if os.Getenv("GOMAXPROCS") == "" && runtime.GOMAXPROCS(0) == 1 {
-		runtime.GOMAXPROCS(2)
-	}
 }
 
 // metrics returns what Prometheus can scrape from the coordinator. Each scrape reads the state once, because that takes

@@ -19,6 +19,7 @@ import (
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/defaults"
+	"github.com/spate-load/spate/plans/rules"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
 	"github.com/spate-load/spate/workload/content"
@@ -224,7 +225,7 @@ func (g *gatherer) fits(f plans.File, d *spatev1.Dataset) {
 		of = f.Mixture
 	}
 	for _, t := range g.plan.Targets() {
-		if !g.plan.Meet(t, of) {
+		if !rules.Meet(g.plan.Proto(), t, of) {
 			continue
 		}
 		if err := workload.Writable(opened, formOf(t)); err != nil {

@@ -178,22 +178,18 @@ func (p *progress) neverBegan(e *spatev1.StageEnded) {
 	}
 }
 
-// title names the stage in progress: place, target, workload, load.
+// title names the stage in progress: its number of all stages, or of at most so many, target, workload, load.
 func (p *progress) title() string {
 	names := ""
 	if !p.narrow() || !p.single {
 		names = fmt.Sprintf("%-*s  %-*s  ", p.columns[0], p.stage.Started.GetTarget(), p.columns[1], p.stage.Started.GetWorkload())
 	}
-	return p.place() + " " + names + fmt.Sprintf("%-*s", p.columns[2], p.stage.Started.GetLoad())
+	return fmt.Sprintf("[%*d/%s] %s%-*s", len(fmt.Sprint(p.run.Stages)), p.stage.Index+1, p.run.Most(), names, p.columns[2],
+		p.stage.Started.GetLoad())
 }
 
 // narrow reports whether a line has no room for everything.
 func (p *progress) narrow() bool { return p.terminal && p.width() < 120 }
-
-// place returns the number of the stage in progress and the number of all stages, or its upper bound.
-func (p *progress) place() string {
-	return fmt.Sprintf("[%*d/%s]", len(fmt.Sprint(p.run.Stages)), p.stage.Index+1, p.run.Most())
-}
 
 // state returns what is known of the stage in progress. What a narrow terminal may omit is last.
 func (p *progress) state() []string {
