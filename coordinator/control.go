@@ -2,8 +2,6 @@ package coordinator
 
 import (
 	"context"
-	"errors"
-	"io"
 	"sync"
 	"time"
 
@@ -43,67 +41,59 @@ const helloTimeout = 10 * time.Second
 // Connect holds an agent's control stream until either side ends it.
 func (s controlService) Connect(stream spatev1.ControlService_ConnectServer) error {
 	var beats beats
-	in, quit := receive(func() (*spatev1.ConnectRequest, error) { return beats.received(stream.Recv()) })
-	defer quit()
-	hello, err := s.hello(in)
-	if err != nil {
+	var session *fleet.Session // set by the first message
+	joined := make(chan *fleet.Session, 1)
+	recv := func() (*spatev1.ConnectRequest, error) { return beats.received(stream.Recv()) }
+	ended, quit := read(&s.c.ground, recv, func(m *spatev1.ConnectRequest) (err error) {
+		if session != nil {
+			s.c.hear(session, m)
+			return nil
+		}
+		if err := access.CheckHello(m.GetHello()); err != nil {
+			return err
+		}
+		who, _ := certs.PeerOf(stream.Context())
+		session, err = s.c.join(m.GetHello(), access.AddressOf(stream.Context()), who)
+		if err == nil {
+			joined <- session
+		}
 		return err
-	}
-	who, _ := certs.PeerOf(stream.Context())
-	session, err := s.c.join(hello, access.AddressOf(stream.Context()), who)
-	if err != nil {
-		return err
-	}
-	err = s.converse(session, in, func(m *spatev1.ConnectResponse) error {
+	})
+	err := s.converse(joined, ended, func(m *spatev1.ConnectResponse) error {
 		beats.answer(m)
 		return stream.Send(m)
 	})
-	s.c.leave(session, reasonOf(err))
-	return err
-}
-
-// fromAgent is a message from an agent, or the end of its control stream.
-type fromAgent = received[*spatev1.ConnectRequest]
-
-// hello waits for the first message.
-func (s controlService) hello(in <-chan fromAgent) (*spatev1.Hello, error) {
-	timeout := time.NewTimer(helloTimeout)
-	defer timeout.Stop()
-	select {
-	case m := <-in:
-		if m.err != nil {
-			return nil, m.err
-		}
-		return m.message.GetHello(), access.CheckHello(m.message.GetHello())
-	case <-timeout.C:
-		return nil, status.Errorf(codes.DeadlineExceeded, "no Hello within %v", helloTimeout)
-	case <-s.c.closing:
-		return nil, errClosing
+	quit()
+	if session != nil {
+		s.c.leave(session, reasonOf(err))
 	}
+	return err
 }
 
 var errClosing = status.Error(codes.Unavailable, "the coordinator is closing")
 
-// converse carries messages both ways until one side ends. A nil error means that the agent closed the stream.
+// converse waits for the agent's Hello, with which its session begins, and then sends what is queued for the agent, until
+// one side ends. A nil error means that the agent closed the stream.
 func (s controlService) converse(
-	session *fleet.Session, in <-chan fromAgent, send func(*spatev1.ConnectResponse) error,
+	joined <-chan *fleet.Session, ended <-chan error, send func(*spatev1.ConnectResponse) error,
 ) error {
+	timeout := time.NewTimer(helloTimeout)
+	defer timeout.Stop()
+	session := &fleet.Session{} // none yet: its channels are nil
 	for {
 		select {
-		case m := <-in:
-			if errors.Is(m.err, io.EOF) {
-				return nil
-			}
-			if m.err != nil {
-				return m.err
-			}
-			s.c.hear(session, m.message)
+		case session = <-joined:
+			timeout.Stop()
+		case err := <-ended:
+			return err
 		case m := <-session.Outbox:
 			if err := send(m); err != nil {
 				return err
 			}
 		case <-session.Gone:
 			return session.Reason
+		case <-timeout.C:
+			return status.Errorf(codes.DeadlineExceeded, "no Hello within %v", helloTimeout)
 		case <-s.c.closing:
 			return flush(session.Outbox, send, errClosing)
 		}

@@ -2,7 +2,9 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"runtime/debug"
 	"sync"
@@ -92,31 +94,39 @@ func (g *ground) failCall(method string, err *error) {
 	}
 }
 
-// received is one message of a stream, or its end.
-type received[M any] struct {
-	message M
-	err     error
-}
-
-// receive reads a stream in its own goroutine, so that a handler can also wait for other things. The channel's last
-// message is the stream's first error. The handler calls quit when it returns; the stream then ends, and with it the
-// goroutine.
-func receive[M any](recv func() (M, error)) (in <-chan received[M], quit func()) {
-	out, done := make(chan received[M]), make(chan struct{})
+// read calls handle with each message of a stream, on a goroutine of its own: only by leaving its handler can a call be
+// ended while it waits for a message. ended has the error of recv or handle that ended this, nil if the peer closed the
+// stream. Before the handler returns it calls quit, which waits for handle: that is not called again.
+func read[M any](g *ground, recv func() (M, error), handle func(M) error) (ended <-chan error, quit func()) {
+	out := make(chan error, 1)
+	var handling sync.Mutex
+	left := false
+	one := func(m M) (err error) {
+		handling.Lock()
+		defer handling.Unlock()
+		if left {
+			return errClosing
+		}
+		defer g.failCall("a message of a stream", &err)
+		return handle(m)
+	}
 	go func() {
-		for {
-			m, err := recv()
-			select {
-			case out <- received[M]{m, err}:
-			case <-done:
-				return
-			}
-			if err != nil {
-				return
+		m, err := recv()
+		for ; err == nil; m, err = recv() {
+			if err = one(m); err != nil {
+				break
 			}
 		}
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		out <- err
 	}()
-	return out, func() { close(done) }
+	return out, func() {
+		handling.Lock()
+		defer handling.Unlock()
+		left = true
+	}
 }
 
 // flowWindow is how many bytes of a stream or a connection may be in flight. A fixed window avoids gRPC's estimate,

@@ -3,7 +3,6 @@ package coordinator
 import (
 	"errors"
 	"fmt"
-	"io"
 	"sync/atomic"
 
 	"google.golang.org/grpc/codes"
@@ -186,43 +185,39 @@ type metricsService struct {
 // Snapshots from different agents share the ledger's writes.
 func (s metricsService) Push(stream spatev1.MetricsService_PushServer) error {
 	who, _ := certs.PeerOf(stream.Context())
-	in, quit := receive(stream.Recv)
-	defer quit()
-	for {
-		select {
-		case m := <-in:
-			if m.err != nil {
-				return s.c.pushEnded(m.err, access.AddressOf(stream.Context()))
-			}
-			if err := s.c.awaitRebuilt(stream.Context(), m.message.GetSnapshot().GetKey().GetRunId()); err != nil {
-				return err
-			}
-			answer, err := s.c.receiveSnapshot(m.message.GetSnapshot(), who)
-			if err != nil {
-				return err
-			}
-			if err := stream.Send(answer); err != nil {
-				return err
-			}
-		case <-s.c.closing:
-			return errClosing
+	recv := func() (*spatev1.PushRequest, error) {
+		m, err := stream.Recv()
+		s.c.noteUnreadable(err, access.AddressOf(stream.Context()))
+		return m, err
+	}
+	ended, quit := read(&s.c.ground, recv, func(m *spatev1.PushRequest) error {
+		if err := s.c.awaitRebuilt(stream.Context(), m.GetSnapshot().GetKey().GetRunId()); err != nil {
+			return err
 		}
+		answer, err := s.c.receiveSnapshot(m.GetSnapshot(), who)
+		if err != nil {
+			return err
+		}
+		return stream.Send(answer)
+	})
+	defer quit()
+	select {
+	case err := <-ended:
+		return err
+	case <-s.c.closing:
+		return errClosing
 	}
 }
 
-// pushEnded returns the error with which a stream of snapshots ends, nil if the sender closed it. A message that cannot
-// be decoded or is too large counts as a refused snapshot.
-func (c *Coordinator) pushEnded(err error, address string) error {
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
+// noteUnreadable counts a message that cannot be decoded or is too large, by the error of its stream, as a refused
+// snapshot.
+func (g *ground) noteUnreadable(err error, address string) {
 	var limit access.LimitError // was counted already
 	if code := status.Code(err); (code == codes.ResourceExhausted || code == codes.Internal) &&
 		!errors.As(err, &limit) {
-		c.intake.refused.Add(1)
-		c.log.Warn("unreadable snapshot refused", "address", address, "error", err)
+		g.intake.refused.Add(1)
+		g.log.Warn("unreadable snapshot refused", "address", address, "error", err)
 	}
-	return err
 }
 
 // receiveSnapshot gives a snapshot to its run, and returns the answer. who is the authenticated peer. An error ends the

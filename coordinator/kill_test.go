@@ -243,6 +243,31 @@ func (a *actor) session(ctx context.Context) error {
 	}
 }
 
+// received is one message of a stream, or its end.
+type received[M any] struct {
+	message M
+	err     error
+}
+
+// receive reads a stream in a goroutine of its own, until an error, which is the last message, or quit.
+func receive[M any](recv func() (M, error)) (in <-chan received[M], quit func()) {
+	out, done := make(chan received[M]), make(chan struct{})
+	go func() {
+		for {
+			m, err := recv()
+			select {
+			case out <- received[M]{m, err}:
+			case <-done:
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return out, func() { close(done) }
+}
+
 // handle carries out a message from the coordinator.
 func (a *actor) handle(
 	control spatev1.ControlService_ConnectClient, push spatev1.MetricsService_PushClient, m *spatev1.ConnectResponse,
