@@ -44,9 +44,18 @@ func (s controlService) Connect(stream spatev1.ControlService_ConnectServer) err
 	var session *fleet.Session // set by the first message
 	joined := make(chan *fleet.Session, 1)
 	recv := func() (*spatev1.ConnectRequest, error) { return beats.received(stream.Recv()) }
+	var sending sync.Mutex
+	send := func(m *spatev1.ConnectResponse) error {
+		sending.Lock()
+		defer sending.Unlock()
+		beats.answer(m)
+		return stream.Send(m)
+	}
 	ended, quit := read(&s.c.ground, recv, func(m *spatev1.ConnectRequest) (err error) {
 		if session != nil {
-			s.c.hear(session, m)
+			if answer := s.c.hear(session, m); answer != nil {
+				return send(answer)
+			}
 			return nil
 		}
 		if err := access.CheckHello(m.GetHello()); err != nil {
@@ -59,10 +68,7 @@ func (s controlService) Connect(stream spatev1.ControlService_ConnectServer) err
 		}
 		return err
 	})
-	err := s.converse(joined, ended, func(m *spatev1.ConnectResponse) error {
-		beats.answer(m)
-		return stream.Send(m)
-	})
+	err := s.converse(joined, ended, send)
 	quit()
 	if session != nil {
 		s.c.leave(session, reasonOf(err))
