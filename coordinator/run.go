@@ -71,7 +71,8 @@ func newRun(g *ground, k keeper, record *spatev1.RunRecord, submission *spatev1.
 	return &run{
 		ground: g, keeper: k, id: record.GetRunId(), record: record, submission: submission, sink: sink.Discard,
 		events: live.NewEventLog(nil, 0), skewed: map[string]bool{},
-		toClose: make(chan lifecycle.CloseStage, 1), ended: make(chan struct{}), stages: &live.Stages{},
+		toClose: make(chan lifecycle.CloseStage, 1), ended: make(chan struct{}),
+		stages: &live.Stages{Whole: make(chan struct{}, 1)},
 	}
 }
 

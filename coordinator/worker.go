@@ -42,14 +42,11 @@ func (r *run) work() {
 				defer close(done)
 				r.guarded(func() { r.closeStage(publisher, e) })
 			})
+		case <-r.stages.Whole:
+			r.guarded(func() { r.publishWindows(publisher, idle) })
 		case <-tick.C:
 			r.guarded(func() {
-				select {
-				case <-idle:
-					r.publishWindows(publisher)
-				default:
-					r.tick(lifecycle.View{}, false)
-				}
+				r.publishWindows(publisher, idle)
 				health.Show(time.Now())
 				r.keeper.tick()
 			})
@@ -57,8 +54,15 @@ func (r *run) work() {
 	}
 }
 
-// publishWindows publishes what has become known since the last tick, and tells the machine the time.
-func (r *run) publishWindows(publisher *live.Publisher) {
+// publishWindows publishes what has become known since the last time, and tells the machine the time. Unless idle is
+// closed, another goroutine has the publisher, and it does only the latter.
+func (r *run) publishWindows(publisher *live.Publisher, idle <-chan struct{}) {
+	select {
+	case <-idle:
+	default:
+		r.tick(lifecycle.View{}, false)
+		return
+	}
 	publisher.Windows(false)
 	view, ruled := publisher.View()
 	for _, p := range r.tick(view, ruled) {

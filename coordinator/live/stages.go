@@ -21,6 +21,9 @@ type Stages struct {
 	// KeepToDates makes stages keep their views to date by window, which only sinks need. It is set before the first
 	// stage.
 	KeepToDates bool
+	// Whole, of capacity 1, gets a value when as many snapshots as there are agents have come of the newest window, so
+	// that it can probably be published at once. Nil: nobody waits for that.
+	Whole chan struct{}
 
 	mu     sync.RWMutex // held for look-ups, not for merges
 	stages map[uint32]*Stage
@@ -34,6 +37,7 @@ type Stage struct {
 	merged *merge.Stage // nil once the stage has ended
 	first  uint32       // first window to be published
 	last   uint32       // highest window of any snapshot
+	ofLast int          // number of snapshots of it
 }
 
 // Put stores a stage's record. The first record of a stage that has not ended starts its merge.
@@ -120,7 +124,18 @@ func (s *Stages) Merge(snapshot *spatev1.Snapshot, checked merge.Checked) error 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of := s.stages[snapshot.GetStageIndex()]
-	of.last = max(of.last, snapshot.GetWindow())
+	switch w := snapshot.GetWindow(); {
+	case w > of.last || of.ofLast == 0:
+		of.last, of.ofLast = w, 1
+	case w == of.last:
+		of.ofLast++
+	}
+	if of.ofLast == len(of.Record.GetAgents()) {
+		select {
+		case s.Whole <- struct{}{}:
+		default: // it was told
+		}
+	}
 	return err
 }
 
