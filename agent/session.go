@@ -287,7 +287,9 @@ func (s *session) push(service spatev1.MetricsServiceClient) error {
 			if err != nil {
 				return err
 			}
-			if err := stream.Send(&spatev1.PushRequest{Snapshot: snapshot}); err != nil {
+			// Rows take much memory until they are acked.
+			more := snapshot.GetTotals() == nil && len(snapshot.GetRecords()) == 0
+			if err := stream.Send(&spatev1.PushRequest{Snapshot: snapshot, More: more}); err != nil {
 				return reason.Unsent(ctx, err)
 			}
 		}

@@ -181,10 +181,15 @@ type metricsService struct {
 	c *Coordinator
 }
 
+// ackedTogether is how many snapshots one answer acks, if the agent says each time that more follow. Acks of 1,000 agents
+// are a tenth of what they cost.
+const ackedTogether = 4
+
 // Push receives snapshots until the agent closes the stream. Each snapshot is durable before it is acknowledged.
 // Snapshots from different agents share the ledger's writes.
 func (s metricsService) Push(stream spatev1.MetricsService_PushServer) error {
 	who, _ := certs.PeerOf(stream.Context())
+	unacked := 0
 	recv := func() (*spatev1.PushRequest, error) {
 		m, err := stream.Recv()
 		s.c.noteUnreadable(err, access.AddressOf(stream.Context()))
@@ -198,6 +203,10 @@ func (s metricsService) Push(stream spatev1.MetricsService_PushServer) error {
 		if err != nil {
 			return err
 		}
+		if unacked++; m.GetMore() && answer.GetRefused() == "" && unacked < ackedTogether {
+			return nil
+		}
+		unacked = 0
 		return stream.Send(answer)
 	})
 	defer quit()

@@ -236,15 +236,18 @@ func (o *Outbox) assignKey(p *parcel) {
 	}
 }
 
-// Answered removes a snapshot that was acked or refused, and returns it, or nil if it was not waiting for an answer.
+// Answered removes a snapshot that was acked or refused, and returns it, or nil if it was not waiting for an answer. It
+// also removes those that were sent before it over the connection: they are acked with it.
 func (o *Outbox) Answered(key *spatev1.SnapshotKey) *spatev1.Snapshot {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i, p := range o.sent[:o.onConnection] {
 		if proto.Equal(p.snapshot.GetKey(), key) {
-			o.sent = slices.Delete(o.sent, i, i+1)
-			o.onConnection--
-			o.bytes -= p.bytes
+			for _, done := range o.sent[:i+1] {
+				o.bytes -= done.bytes
+			}
+			o.sent = slices.Delete(o.sent, 0, i+1)
+			o.onConnection -= i + 1
 			o.change()
 			return p.snapshot
 		}

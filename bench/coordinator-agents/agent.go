@@ -172,7 +172,8 @@ func (a *agent) deliver(ctx context.Context, push spatev1.MetricsService_PushCli
 			return nil
 		}
 		a.sent[window] = clock.Now()
-		if err := push.Send(&spatev1.PushRequest{Snapshot: a.snapshot(arm.GetRef(), window)}); err != nil {
+		more := window < a.windows-1 && len(a.rows) == 0
+		if err := push.Send(&spatev1.PushRequest{Snapshot: a.snapshot(arm.GetRef(), window), More: more}); err != nil {
 			return ended(err)
 		}
 	}
@@ -195,15 +196,18 @@ func (a *agent) snapshot(ref *spatev1.AssignmentRef, window int) *spatev1.Snapsh
 	return s
 }
 
-// count counts acks and refusals.
+// count counts acks and refusals. An answer is also the ack of the snapshots before it that had none.
 func (a *agent) count(push spatev1.MetricsService_PushClient) error {
+	answered := uint64(0)
 	for {
 		m, err := push.Recv()
 		if err != nil {
 			return ended(err)
 		}
-		sent := a.sent[m.GetKey().GetSequence()-1]
-		a.answers.acknowledged(m, clock.Now().Sub(sent))
+		now, number := clock.Now(), m.GetKey().GetSequence()
+		a.answers.acked.Add(number - answered - 1)
+		answered = number
+		a.answers.acknowledged(m, now.Sub(a.sent[number-1]))
 	}
 }
 

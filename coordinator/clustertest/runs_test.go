@@ -114,6 +114,37 @@ func TestDuplicatesAreAckedAgainAndCountedOnce(t *testing.T) {
 	}
 }
 
+// One answer acks four snapshots of which the agent said that more follow. The last one, and one that is refused, have
+// an answer at once.
+func TestOneAnswerAcksSeveralSnapshots(t *testing.T) {
+	h := start(t)
+	a := h.Agent("a")
+	h.Submit(1)
+	a.Apply()
+	a.Armed()
+	push := func(s *spatev1.Snapshot, more bool) {
+		if err := a.Push.Send(&spatev1.PushRequest{Snapshot: s, More: more}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answered := func(sequence uint64, refused bool) {
+		m, err := a.Push.Recv()
+		if err != nil || m.GetKey().GetSequence() != sequence || (m.GetRefused() != "") != refused {
+			t.Fatalf("answer %v, %v, want that to snapshot %d", m, err, sequence)
+		}
+	}
+	for window := range uint32(5) {
+		push(a.Snapshot(window), true)
+	}
+	answered(4, false)
+	push(a.Snapshot(5), false)
+	answered(6, false)
+	strange := a.Snapshot(6)
+	strange.StageIndex = 77
+	push(strange, true)
+	answered(7, true)
+}
+
 func TestBadSnapshotsAreRefusedAndTheRestIsRight(t *testing.T) {
 	h := start(t)
 	a, stranger := h.Agent("a"), &clustertest.Agent{Cluster: h.Cluster, Name: "x", Incarnation: 1}

@@ -364,7 +364,9 @@ func (FailureKind) EnumDescriptor() ([]byte, []int) {
 type PushRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What one agent measured in one window.
-	Snapshot      *Snapshot `protobuf:"bytes,1,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
+	Snapshot *Snapshot `protobuf:"bytes,1,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
+	// The agent will send more of the stage, so the ack may come with that of one of its next snapshots.
+	More          bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -404,6 +406,13 @@ func (x *PushRequest) GetSnapshot() *Snapshot {
 		return x.Snapshot
 	}
 	return nil
+}
+
+func (x *PushRequest) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
 }
 
 // PushResponse acks or refuses one snapshot.
@@ -2903,9 +2912,10 @@ var File_spate_v1_metrics_proto protoreflect.FileDescriptor
 
 const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\n" +
-	"\x16spate/v1/metrics.proto\x12\bspate.v1\"=\n" +
+	"\x16spate/v1/metrics.proto\x12\bspate.v1\"Q\n" +
 	"\vPushRequest\x12.\n" +
-	"\bsnapshot\x18\x01 \x01(\v2\x12.spate.v1.SnapshotR\bsnapshot\"Q\n" +
+	"\bsnapshot\x18\x01 \x01(\v2\x12.spate.v1.SnapshotR\bsnapshot\x12\x12\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"Q\n" +
 	"\fPushResponse\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.spate.v1.SnapshotKeyR\x03key\x12\x18\n" +
 	"\arefused\x18\x02 \x01(\tR\arefused\"x\n" +

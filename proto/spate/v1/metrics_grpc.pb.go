@@ -31,7 +31,8 @@ const (
 // MetricsService receives what agents measured. It is separate from control so that measurements never delay control.
 type MetricsServiceClient interface {
 	// Push carries snapshots to the coordinator and their acks back. A snapshot is acked once it is durable in the
-	// ledger. Until then the agent keeps the snapshot and sends it again on its next connection.
+	// ledger. Until then the agent keeps the snapshot and sends it again on its next connection. An answer also
+	// acks the snapshots that were sent before it with PushRequest.more and got no answer.
 	Push(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[PushRequest, PushResponse], error)
 }
 
@@ -63,7 +64,8 @@ type MetricsService_PushClient = grpc.BidiStreamingClient[PushRequest, PushRespo
 // MetricsService receives what agents measured. It is separate from control so that measurements never delay control.
 type MetricsServiceServer interface {
 	// Push carries snapshots to the coordinator and their acks back. A snapshot is acked once it is durable in the
-	// ledger. Until then the agent keeps the snapshot and sends it again on its next connection.
+	// ledger. Until then the agent keeps the snapshot and sends it again on its next connection. An answer also
+	// acks the snapshots that were sent before it with PushRequest.more and got no answer.
 	Push(grpc.BidiStreamingServer[PushRequest, PushResponse]) error
 	mustEmbedUnimplementedMetricsServiceServer()
 }
