@@ -78,8 +78,8 @@ func (s controlService) Connect(stream spatev1.ControlService_ConnectServer) err
 
 var errClosing = status.Error(codes.Unavailable, "the coordinator is closing")
 
-// converse waits for the agent's Hello, with which its session begins, and then sends what is queued for the agent, until
-// one side ends. A nil error means that the agent closed the stream.
+// converse waits for the agent's Hello, with which its session begins, and then sends what is queued for the agent,
+// until one side ends. A nil error means that the agent closed the stream.
 func (s controlService) converse(
 	joined <-chan *fleet.Session, ended <-chan error, send func(*spatev1.ConnectResponse) error,
 ) error {

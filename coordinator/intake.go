@@ -181,8 +181,8 @@ type metricsService struct {
 	c *Coordinator
 }
 
-// ackedTogether is how many snapshots one answer acks, if the agent says each time that more follow. Acks of 1,000 agents
-// are a tenth of what they cost.
+// ackedTogether is how many snapshots one answer acks, if the agent says each time that more follow. Acks of 1,000
+// agents, one by one, are a tenth of what they cost.
 const ackedTogether = 4
 
 // Push receives snapshots until the agent closes the stream. Each snapshot is durable before it is acknowledged.
