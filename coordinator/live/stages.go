@@ -22,7 +22,7 @@ type Stages struct {
 	// stage.
 	KeepToDates bool
 	// Whole, of capacity 1, gets a value when as many snapshots as there are agents have come of the newest window, so
-	// that it can probably be published at once. Nil: nobody waits for that.
+	// that it can probably be published at once. Nil: nothing waits for that.
 	Whole chan struct{}
 
 	mu     sync.RWMutex // held for look-ups, not for merges
