@@ -188,7 +188,7 @@ func breakdown(t *merge.Tally) Breakdown {
 	}
 }
 
-func outcomes(c *spatev1.Counters) Outcomes {
-	return Outcomes{Started: c.GetStarted(), Completed: c.GetCompleted(), Failed: c.GetFailed(),
-		Cancelled: c.GetCancelled()}
+func outcomes(c *spatev1.Counters) (o Outcomes) {
+	fill(&o, c)
+	return o
 }

@@ -2,6 +2,7 @@ package results
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -154,26 +155,19 @@ func (s sums) unsent(of func(*spatev1.Totals) uint64) *uint64 {
 	return &sum
 }
 
-// streamsOf returns the counters of connections, frames and reads.
-func streamsOf(c *spatev1.Counters) Streams {
-	s := Streams{
-		Connections:     c.GetConnections(),
-		Reconnected:     c.GetReconnected(),
-		LateEnds:        c.GetLateEnds(),
-		Frames:          c.GetFrames(),
-		TokenFrames:     c.GetTokenFrames(),
-		TextBytes:       c.GetTextBytes(),
-		GarbledAnswers:  c.GetGarbledAnswers(),
-		EmptyAnswers:    c.GetEmptyAnswers(),
-		CoalescedReads:  c.GetCoalescedReads(),
-		UnstampedFrames: c.GetUnstampedFrames(),
-		PacketFrames:    c.GetPacketFrames(),
-		WholeAnswers:    c.GetWholeAnswers(),
-		StreamedAnswers: c.GetStreamedAnswers(),
-		InOneFrame:      c.GetInOneFrame(),
-		WrittenAtOnce:   c.GetWrittenAtOnce(),
-		Undecided:       c.GetUndecided(),
+// fill sets the numbers of a result to the counters of the same names.
+func fill(result any, c *spatev1.Counters) {
+	to, from := reflect.ValueOf(result).Elem(), reflect.ValueOf(c).Elem()
+	for i := range to.NumField() {
+		if field := to.Field(i); field.Kind() == reflect.Uint64 {
+			field.SetUint(from.FieldByName(to.Type().Field(i).Name).Uint())
+		}
 	}
+}
+
+// streamsOf returns the counters of connections, frames and reads.
+func streamsOf(c *spatev1.Counters) (s Streams) {
+	fill(&s, c)
 	if c.GetUncountedFrames() == 0 {
 		s.TokensArrived = new(c.GetTokensArrived())
 	}
