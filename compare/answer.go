@@ -169,11 +169,10 @@ func onCurve(run *Run, f *results.SeriesResult, of *uint32, value func(*results.
 			a.doubt += ": " + *f.Reason
 		}
 	}
-	i := slices.IndexFunc(f.Points, func(p results.SeriesPoint) bool { return of != nil && p.Stage == *of })
-	if i < 0 {
+	p := lists.First(f.Points, func(p *results.SeriesPoint) bool { return of != nil && p.Stage == *of })
+	if p == nil {
 		return a
 	}
-	p := &f.Points[i]
 	if v := value(p); v != nil {
 		a.at, a.Value, a.Load, a.Stage = run.stage(p.Stage), *v, p.Load, p.Stage
 		a.RequestThroughput, a.LatencyMs = p.RequestThroughput, p.LatencyMs

@@ -178,12 +178,7 @@ type Difference struct {
 
 // Difference returns the difference of a metric. Nil: one of the sides does not have it.
 func (s *Stage) Difference(metric string) *Difference {
-	for i := range s.Metrics {
-		if s.Metrics[i].Metric == metric {
-			return &s.Metrics[i]
-		}
-	}
-	return nil
+	return lists.First(s.Metrics, func(d *Difference) bool { return d.Metric == metric })
 }
 
 // Differences returns the differences of all stages, then those of all answers.

@@ -123,12 +123,7 @@ func (g *group) add(s stage) {
 
 // at returns the stage at a place, or nil.
 func (g *group) at(p place) *stage {
-	for i := range g.stages {
-		if g.stages[i].place == p {
-			return &g.stages[i]
-		}
-	}
-	return nil
+	return lists.First(g.stages, func(s *stage) bool { return s.place == p })
 }
 
 // refusal returns why a stage must not be compared, or "".

@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"strings"
 
+	"github.com/spate-load/spate/internal/lists"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -194,12 +195,7 @@ func (s *Summary) FewAt(percentile string) *Few {
 	if s == nil {
 		return nil
 	}
-	for i := range s.Few {
-		if s.Few[i].Percentile == percentile {
-			return &s.Few[i]
-		}
-	}
-	return nil
+	return lists.First(s.Few, func(f *Few) bool { return f.Percentile == percentile })
 }
 
 // Uint128 is an exact sum: High x 2^64 + Low.

@@ -294,10 +294,7 @@ func (f *finder) wanted() string {
 
 // find returns the model with a name, or nil if it is not listed.
 func find(models []api.Model, name string) *api.Model {
-	if i := slices.IndexFunc(models, func(m api.Model) bool { return m.ID == name }); i >= 0 {
-		return &models[i]
-	}
-	return nil
+	return lists.First(models, func(m *api.Model) bool { return m.ID == name })
 }
 
 // model picks the stage's model from the server's list. If the model is not in the list, only the owner is known, from

@@ -14,6 +14,7 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/measure"
 	"github.com/spate-load/spate/plans/document"
 	"github.com/spate-load/spate/plans/loadpoint"
@@ -88,10 +89,7 @@ func Visit(l *ledger.Ledger, v Visitor) (*Result, error) {
 
 // Target returns a target of the run by its name. Nil: there is none.
 func (r *RunResult) Target(name string) *RunTarget {
-	if i := slices.IndexFunc(r.Targets, func(t RunTarget) bool { return t.Name == name }); i >= 0 {
-		return &r.Targets[i]
-	}
-	return nil
+	return lists.First(r.Targets, func(t *RunTarget) bool { return t.Name == name })
 }
 
 // group puts the stages of each target together, in the plan's order of targets: they may have run in turns.
@@ -305,11 +303,7 @@ func RunVerdict(
 
 // StageAt returns the one of stages that has an index. Nil: there is none.
 func StageAt(stages []StageResult, index uint32) *StageResult {
-	i := slices.IndexFunc(stages, func(s StageResult) bool { return s.Index == index })
-	if i < 0 {
-		return nil
-	}
-	return &stages[i]
+	return lists.First(stages, func(s *StageResult) bool { return s.Index == index })
 }
 
 // ProbedLoad returns the concurrency or rate of a stage of a sweep, a search or a frontier, and 0 of another stage.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -226,11 +227,10 @@ func (f *frontier) found(rec *spatev1.SeriesRecord) (parts []string) {
 	}
 	for _, l := range rec.GetLimits() {
 		parts = append(parts, f.limitWords(l, func(value float64, _ bool) string {
-			i := slices.IndexFunc(f.curve, func(p point) bool { return p.load == value })
-			if i < 0 {
-				return ""
+			if p := lists.First(f.curve, func(p *point) bool { return p.load == value }); p != nil {
+				return p.doubted()
 			}
-			return f.curve[i].doubted()
+			return ""
 		}))
 	}
 	return parts

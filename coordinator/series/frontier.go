@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -110,11 +111,7 @@ func (f *frontier) highest() point { return f.curve[len(f.curve)-1] }
 
 // ceiling returns the lowest load above the curve that is not on it, nil if there is none.
 func (f *frontier) ceiling() *point {
-	i := slices.IndexFunc(f.out, func(p point) bool { return len(f.curve) == 0 || p.load > f.highest().load })
-	if i < 0 {
-		return nil
-	}
-	return &f.out[i]
+	return lists.First(f.out, func(p *point) bool { return len(f.curve) == 0 || p.load > f.highest().load })
 }
 
 // rising reports whether higher loads are to be measured.

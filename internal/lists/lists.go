@@ -19,6 +19,16 @@ func Where[V any](values []V, keep func(V) bool) (kept []V) {
 	return kept
 }
 
+// First returns the first value for which is holds, nil if there is none.
+func First[V any](values []V, is func(*V) bool) *V {
+	for i := range values {
+		if is(&values[i]) {
+			return &values[i]
+		}
+	}
+	return nil
+}
+
 // Known returns what f knows of each value: nil is left out.
 func Known[From, To any](values []From, f func(From) *To) (known []To) {
 	for _, v := range values {
