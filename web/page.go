@@ -78,12 +78,7 @@ func Failure(w io.Writer, title, detail string) error {
 
 // writePage writes a page, without characters that could make a text look like another one.
 func writePage(w io.Writer, name string, data any) error {
-	var b bytes.Buffer
-	if err := templates.ExecuteTemplate(&b, name, data); err != nil {
-		return err
-	}
-	_, err := w.Write(page.Printable(b.Bytes()))
-	return err
+	return page.Execute(w, templates.Lookup(name), data)
 }
 
 // when formats a time, n/a if it is not known.

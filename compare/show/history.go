@@ -1,7 +1,6 @@
 package show
 
 import (
-	"bytes"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -117,13 +116,8 @@ func historyPage(w io.Writer, lines []*spatev1.HistoryLine) error {
 	if err != nil {
 		return err
 	}
-	var b bytes.Buffer
-	err = historyTemplate.Execute(&b, map[string]any{"Policy": page.SheetPolicy(), "Sheet": page.Sheet(), "Review": review})
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(page.Printable(b.Bytes()))
-	return err
+	return page.Execute(w, historyTemplate,
+		map[string]any{"Policy": page.SheetPolicy(), "Sheet": page.Sheet(), "Review": review})
 }
 
 // Review returns what people read of lines in HTML: how the newest run compares, what changed in the last week, and of

@@ -1,7 +1,6 @@
 package show
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -34,17 +33,11 @@ var (
 
 // htmlPage writes a comparison as a page without scripts that needs no network.
 func htmlPage(w io.Writer, c *compare.Comparison) error {
-	var b bytes.Buffer
-	err := pageTemplate.Execute(&b, struct {
+	return page.Execute(w, pageTemplate, struct {
 		*compare.Comparison
 		Policy string
 		Sheet  template.CSS
 	}{c, page.SheetPolicy(), page.Sheet()})
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(page.Printable(b.Bytes()))
-	return err
 }
 
 // class returns the class of a verdict's banner. It is "valid" only if all stages of the baseline were compared.

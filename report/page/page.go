@@ -96,9 +96,12 @@ var (
 )
 
 // Write writes the page.
-func Write(w io.Writer, in Input) error {
+func Write(w io.Writer, in Input) error { return Execute(w, pageTemplate, viewOf(in)) }
+
+// Execute writes what a template makes of data, Printable. It writes nothing if the template fails.
+func Execute(w io.Writer, of *template.Template, data any) error {
 	var b bytes.Buffer
-	if err := pageTemplate.Execute(&b, viewOf(in)); err != nil {
+	if err := of.Execute(&b, data); err != nil {
 		return err
 	}
 	_, err := w.Write(Printable(b.Bytes()))
