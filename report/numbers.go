@@ -14,12 +14,7 @@ import (
 const unknown = table.Unknown
 
 // fixed formats a number with two decimals.
-func fixed(v *float64) string {
-	if v == nil {
-		return unknown
-	}
-	return fmt.Sprintf("%.2f", *v)
-}
+func fixed(v *float64) string { return table.Format("%.2f", v) }
 
 // fixedPercent formats a share in percent.
 func fixedPercent(share *float64) string {
@@ -30,12 +25,7 @@ func fixedPercent(share *float64) string {
 }
 
 // whole formats a whole number.
-func whole[T uint32 | uint64](v *T) string {
-	if v == nil {
-		return unknown
-	}
-	return fmt.Sprint(*v)
-}
+func whole[T uint32 | uint64](v *T) string { return table.Format("%d", v) }
 
 // text formats a word.
 func text(v *string) string { return *cmp.Or(v, new(unknown)) }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/spate-load/spate/aggregate/servermetrics"
+	"github.com/spate-load/spate/internal/table"
 )
 
 // hasGauges reports whether gauges were read.
@@ -17,12 +18,7 @@ func hasGauges(servers []servermetrics.ServerResult) bool {
 }
 
 // significant formats a number with six significant digits.
-func significant(v *float64) string {
-	if v == nil {
-		return unknown
-	}
-	return strconv.FormatFloat(*v, 'g', 6, 64)
-}
+func significant(v *float64) string { return table.Format("%.6g", v) }
 
 // quantileCell formats a quantile of a histogram with the bounds of its bucket.
 func quantileCell(q *servermetrics.ServerQuantile, format func(*float64) string) string {

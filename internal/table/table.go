@@ -91,6 +91,14 @@ type Cell struct {
 	Aside string
 }
 
+// Format formats a value, Unknown if it is nil.
+func Format[V any](format string, v *V) string {
+	if v == nil {
+		return Unknown
+	}
+	return fmt.Sprintf(format, *v)
+}
+
 // Word returns a cell of a column of words.
 func Word(text string) Cell { return Cell{Text: words.Printable(text)} }
 
