@@ -295,13 +295,8 @@ func (s *Server) produceRun(ctx context.Context, t *topic, id string, stage *uin
 		return
 	}
 	page.Before = s.before(ctx, page.Summary)
-	ctx, cancel := context.WithCancel(ctx)
-	events, ended := s.follow(ctx, &spatev1.FollowRunRequest{RunId: id, Windows: true})
-	defer func() {
-		cancel()
-		for range ended { // closed when the stream has ended
-		}
-	}()
+	events, ended, end := s.follow(ctx, &spatev1.FollowRunRequest{RunId: id, Windows: true})
+	defer end()
 	tick := time.NewTicker(refresh)
 	defer tick.Stop()
 	first := time.After(settle)

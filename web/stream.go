@@ -101,11 +101,11 @@ func (s sender) Context() context.Context { return s.ctx }
 // Send passes an event on.
 func (s sender) Send(e *spatev1.FollowRunResponse) error { return s.take(e) }
 
-// follow returns the events of a run, and the error or nil with which they ended. The caller ends ctx and then
-// receives from ended, unless it has.
+// follow returns the events of a run, and the error or nil with which they ended. end ends them.
 func (s *Server) follow(
 	ctx context.Context, q *spatev1.FollowRunRequest,
-) (events <-chan *spatev1.FollowRunResponse, ended <-chan error) {
+) (events <-chan *spatev1.FollowRunResponse, ended <-chan error, end func()) {
+	ctx, cancel := context.WithCancel(ctx)
 	out, over := make(chan *spatev1.FollowRunResponse), make(chan error, 1)
 	go func() {
 		defer close(over)
@@ -123,7 +123,11 @@ func (s *Server) follow(
 			}
 		}})
 	}()
-	return out, over
+	return out, over, func() {
+		cancel()
+		for range over { // closed when the stream has ended
+		}
+	}
 }
 
 // faulted logs a panic, on the goroutine that recovered from it, and returns it as an error.
@@ -149,13 +153,9 @@ func (s *Server) followRun(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer out.close()
-	ctx, cancel := context.WithCancel(r.Context())
-	events, ended := s.follow(ctx, &spatev1.FollowRunRequest{RunId: r.PathValue("id"), After: after, Windows: windows})
-	defer func() {
-		cancel()
-		for range ended { // closed when the stream has ended
-		}
-	}()
+	events, ended, end := s.follow(r.Context(),
+		&spatev1.FollowRunRequest{RunId: r.PathValue("id"), After: after, Windows: windows})
+	defer end()
 	s.copy(out, events, ended, r)
 }
 
