@@ -27,9 +27,8 @@ type NameOf func(item proto.Message) string
 // The error names the assignment, the step at which it fails and what is there instead. What is wrong with the new
 // values, Read finds; these mistakes have no line.
 func (d *Document) Assign(assignments []string, nameOf NameOf) error {
-	a := assigner{nameOf}
 	for _, text := range assignments {
-		if err := a.assign(d.tree.Content[0], d.desc, text); err != nil {
+		if err := nameOf.assign(d.tree.Content[0], d.desc, text); err != nil {
 			return fmt.Errorf("cannot set %q: %w", withoutValue(text), err)
 		}
 	}
@@ -72,18 +71,16 @@ func withoutValue(assignment string) string {
 	return shorten(field)
 }
 
-type assigner struct{ nameOf NameOf }
-
-func (a assigner) assign(root *yaml.Node, desc protoreflect.MessageDescriptor, assignment string) error {
+func (nameOf NameOf) assign(root *yaml.Node, desc protoreflect.MessageDescriptor, assignment string) error {
 	field, value, ok := strings.Cut(assignment, "=")
 	if !ok || field == "" {
 		return errors.New("want FIELD=VALUE, such as loads[0].requests=50")
 	}
-	return a.field(root, desc, field, value)
+	return nameOf.field(root, desc, field, value)
 }
 
 // field sets the field of a message that rest starts with, or a field within it.
-func (a assigner) field(node *yaml.Node, desc protoreflect.MessageDescriptor, rest, value string) error {
+func (nameOf NameOf) field(node *yaml.Node, desc protoreflect.MessageDescriptor, rest, value string) error {
 	if node.Kind != yaml.MappingNode {
 		return fmt.Errorf("expected fields before %q, but the plan has %s there", rest, kindWord(node))
 	}
@@ -99,13 +96,13 @@ func (a assigner) field(node *yaml.Node, desc protoreflect.MessageDescriptor, re
 	case field.IsMap():
 		return assignKey(child(node, name, yaml.MappingNode), field.MapValue(), step(rest), value)
 	case field.IsList():
-		return a.item(child(node, name, yaml.SequenceNode), field, rest, value)
+		return nameOf.item(child(node, name, yaml.SequenceNode), field, rest, value)
 	case field.Message() == nil || field.Message().FullName() == "google.protobuf.Duration":
 		return fmt.Errorf("%s is one value: nothing can follow it, got %q", name, rest)
 	case field.Message().FullName() == "google.protobuf.Struct":
 		return assignJSON(child(node, name, yaml.MappingNode), step(rest), value)
 	}
-	return a.field(child(node, name, yaml.MappingNode), field.Message(), step(rest), value)
+	return nameOf.field(child(node, name, yaml.MappingNode), field.Message(), step(rest), value)
 }
 
 const fieldLetters = "abcdefghijklmnopqrstuvwxyz0123456789_"
@@ -121,16 +118,16 @@ func unknownStep(name string, desc protoreflect.MessageDescriptor) error {
 }
 
 // item sets an item of a list, or a field within it.
-func (a assigner) item(list *yaml.Node, field protoreflect.FieldDescriptor, rest, value string) error {
+func (nameOf NameOf) item(list *yaml.Node, field protoreflect.FieldDescriptor, rest, value string) error {
 	if list.Kind != yaml.SequenceNode {
 		return fmt.Errorf("expected a list at %s, but the plan has %s there", field.TextName(), kindWord(list))
 	}
-	i, rest, err := a.find(list, field, rest)
+	i, rest, err := nameOf.find(list, field, rest)
 	switch {
 	case err != nil:
 		return err
 	case rest != "" && field.Message() != nil:
-		return a.field(list.Content[i], field.Message(), step(rest), value)
+		return nameOf.field(list.Content[i], field.Message(), step(rest), value)
 	case rest != "":
 		return fmt.Errorf("%s[%d] is one value: nothing can follow it, got %q", field.TextName(), i, rest)
 	}
@@ -144,7 +141,7 @@ func (a assigner) item(list *yaml.Node, field protoreflect.FieldDescriptor, rest
 
 // find returns the index of an item that is given by "[INDEX]" or ".NAME", and what follows. Names may contain
 // dots, so the longest match is taken.
-func (a assigner) find(
+func (nameOf NameOf) find(
 	list *yaml.Node, field protoreflect.FieldDescriptor, rest string,
 ) (index int, after string, err error) {
 	if inner, ok := strings.CutPrefix(rest, "["); ok {
@@ -160,7 +157,7 @@ func (a assigner) find(
 		return i, after, nil
 	}
 	rest = step(rest)
-	names, best, length := a.names(list, field), -1, -1
+	names, best, length := nameOf.names(list, field), -1, -1
 	for i, name := range names {
 		after, ok := strings.CutPrefix(rest, name)
 		if ok && name != "" && len(name) > length && (after == "" || after[0] == '.') {
@@ -176,27 +173,27 @@ func (a assigner) find(
 }
 
 // names returns the names of a list's items, "" for items that have none.
-func (a assigner) names(list *yaml.Node, field protoreflect.FieldDescriptor) []string {
+func (nameOf NameOf) names(list *yaml.Node, field protoreflect.FieldDescriptor) []string {
 	names := make([]string, len(list.Content))
 	for i, node := range list.Content {
 		if name := entry(node, "name"); name != nil {
 			names[i] = name.Value
 		} else if field.Message() != nil {
-			names[i] = a.defaultName(node, field.Message())
+			names[i] = nameOf.defaultName(node, field.Message())
 		}
 	}
 	return names
 }
 
 // defaultName returns the default name of a list's item, or "" if it has none or cannot be read.
-func (a assigner) defaultName(node *yaml.Node, desc protoreflect.MessageDescriptor) string {
+func (nameOf NameOf) defaultName(node *yaml.Node, desc protoreflect.MessageDescriptor) string {
 	message, err := protoregistry.GlobalTypes.FindMessageByName(desc.FullName())
 	if err != nil {
 		return ""
 	}
 	item := message.New()
 	readShape(node, item)
-	return a.nameOf(item.Interface())
+	return nameOf(item.Interface())
 }
 
 // listWords lists the items of a list, by name or else by index.

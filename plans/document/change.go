@@ -105,7 +105,7 @@ func (d *Document) DropUnused(list, users string, nameOf NameOf) (kept []string)
 				slices.ContainsFunc(field.Content, func(n *yaml.Node) bool { return n.Value == name })
 		})
 	}
-	names := (assigner{nameOf}).names(d.list(list), d.desc.Fields().ByTextName(list))
+	names := nameOf.names(d.list(list), d.desc.Fields().ByTextName(list))
 	d.keep(list, func(i int) bool { return uses(names[i]) })
 	return slices.DeleteFunc(names, func(name string) bool { return !uses(name) })
 }
@@ -117,7 +117,7 @@ func (d *Document) NamesWithin(list, field, inner string, nameOf NameOf) (names 
 	for _, item := range d.list(list).Content {
 		if outer := entry(item, field); outer != nil {
 			if within := entry(outer, inner); within != nil {
-				names = append(names, (assigner{nameOf}).names(within, desc)...)
+				names = append(names, nameOf.names(within, desc)...)
 			}
 		}
 	}

@@ -55,11 +55,7 @@ func Parse(path string, data []byte, desc protoreflect.MessageDescriptor, maxByt
 
 // count returns the number of nodes in a tree.
 func count(node *yaml.Node) int {
-	n := 1
-	for _, inner := range node.Content {
-		n += count(inner)
-	}
-	return n
+	return 1 + lists.Sum(node.Content, count)
 }
 
 // Source returns the YAML that Read read: the bytes given to Parse, or those with the changes. The caller must not
@@ -101,13 +97,9 @@ func (d *Document) At(field, message string) Mistake {
 
 // Relevant returns the findings as mistakes, without those that follow from mistakes of the document's shape: rules
 // broken by a value that could not be read, and fields that are missing because their name is misspelt.
-func (d *Document) Relevant(found []Finding) (ms Mistakes) {
-	for _, f := range found {
-		if !d.shape.explained(f) {
-			ms = append(ms, d.shape.mistake(d.path, f))
-		}
-	}
-	return ms
+func (d *Document) Relevant(found []Finding) Mistakes {
+	relevant := lists.Where(found, func(f Finding) bool { return !d.shape.explained(f) })
+	return lists.Each(relevant, func(f Finding) Mistake { return d.shape.mistake(d.path, f) })
 }
 
 // encode returns a tree as YAML. It guards the library as parse does: among others, aliases, which a plan must not
@@ -117,10 +109,7 @@ func encode(path string, tree *yaml.Node) (text []byte, err error) {
 	var b bytes.Buffer
 	encoder := yaml.NewEncoder(&b)
 	encoder.SetIndent(2)
-	if err := encoder.Encode(tree); err != nil {
-		return nil, fmt.Errorf("the changed plan cannot be written: %w", err)
-	}
-	if err := encoder.Close(); err != nil {
+	if err := cmp.Or(encoder.Encode(tree), encoder.Close()); err != nil {
 		return nil, fmt.Errorf("the changed plan cannot be written: %w", err)
 	}
 	return b.Bytes(), nil

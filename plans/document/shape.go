@@ -192,8 +192,7 @@ func (s *shape) mapping(path string, node *yaml.Node, visit func(key, value *yam
 		return
 	}
 	seen := make(map[string]*yaml.Node, len(node.Content)/2)
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		key, value := node.Content[i], node.Content[i+1]
+	pairs(node, func(key, value *yaml.Node) {
 		first := seen[key.Value]
 		switch {
 		case s.alias(path, key):
@@ -208,7 +207,7 @@ func (s *shape) mapping(path string, node *yaml.Node, visit func(key, value *yam
 			seen[key.Value] = key
 			visit(key, value)
 		}
-	}
+	})
 }
 
 func (s *shape) field(path string, node *yaml.Node, into protoreflect.Message, field protoreflect.FieldDescriptor) {
