@@ -92,12 +92,9 @@ func (c *checker) options(path string, t *spatev1.Target) {
 		if isNull(given.GetStructValue().GetFields()[name]) {
 			continue
 		}
-		if why := reserved[name]; why != "" {
-			c.wrong(at, "cannot have %s: %s", name, why)
-		}
-		if problem := fieldProblem(name, given.GetStructValue().GetFields()[name]); problem != "" {
-			c.wrong(at, "%s %s", name, problem)
-		}
+		c.refuse(reserved[name] != "", at, "cannot have %s: %s", name, reserved[name])
+		problem := fieldProblem(name, given.GetStructValue().GetFields()[name])
+		c.refuse(problem != "", at, "%s %s", name, problem)
 	}
 }
 
@@ -113,9 +110,7 @@ func (c *checker) body(path string, t *spatev1.Target) {
 		if isNull(t.GetBody().GetFields()[name]) && name != "stream" && own[name] != workloadsPrompt {
 			continue // the field is left out
 		}
-		if why := own[name]; why != "" {
-			c.wrong(at, "cannot be given: %s", why)
-		}
+		c.refuse(own[name] != "", at, "cannot be given: %s", own[name])
 		c.problem(at, fieldProblem(name, t.GetBody().GetFields()[name]))
 	}
 	c.options(path, t)
@@ -196,7 +191,6 @@ func (c *checker) formFields(path string, t *spatev1.Target, discover bool) {
 			c.wrong(at+".path", "%s", unread)
 		}
 	}
-	if _, err := bodies.Form(defaults.Template(t).Form, t.GetModel()); err != nil && len(c.found) == found {
-		c.wrong(path+".form", "%v", err)
-	}
+	_, err := bodies.Form(defaults.Template(t).Form, t.GetModel())
+	c.refuse(err != nil && len(c.found) == found, path+".form", "%v", err)
 }

@@ -147,9 +147,8 @@ func (c *checker) form(path, target string, t *spatev1.Target, w *spatev1.Worklo
 		"%s: api: %s has no answers that a conversation could continue", target, a.Name)
 	c.refuse(w.GetRandom().GetImages() != nil && a.Name != registry.Chat.Name, path+".random.images",
 		"%s of api: %s: only chat takes them", target, a.Name)
-	if why := textAlone(w); why != "" && defaults.SendsTokenIDs(t) {
-		c.wrong(path, "%s, whose prompts are token ids: %s", target, why)
-	}
+	why := textAlone(w)
+	c.refuse(why != "" && defaults.SendsTokenIDs(t), path, "%s, whose prompts are token ids: %s", target, why)
 }
 
 // outputLengths requires an output length unless no target of a workload has output tokens.

@@ -184,11 +184,6 @@ func Meet(p *spatev1.Plan, t *spatev1.Target, w *spatev1.Workload) bool {
 	})
 }
 
-func nameList(names []string) string {
-	q := lists.Each(names, func(name string) string { return fmt.Sprintf("%q", name) })
-	return strings.Join(q, ", ")
-}
-
 // unfit reports the workloads of a load that the field at path does not work with.
 func (c *checker) unfit(
 	path string, l *spatev1.Load, workloads []*spatev1.Workload, is func(*spatev1.Workload) bool, why string,

@@ -144,9 +144,9 @@ func (c *checker) connection(path string, t *spatev1.Target) {
 		c.without(path, "works only with endpoints: the simulator is reached on loopback, by HTTP/1.1",
 			append([]string{"http", "proxy", "proxy_auth"}, tlsFields...)...)
 	default:
-		if u, err := url.Parse(n.GetProxy()); err == nil && n.GetProxy() != "" && !naming.ValidPort(u) {
-			c.wrong(path+".proxy", "must have a port from 1 to 65535, or none")
-		}
+		u, err := url.Parse(n.GetProxy())
+		c.refuse(err == nil && n.GetProxy() != "" && !naming.ValidPort(u), path+".proxy",
+			"must have a port from 1 to 65535, or none")
 		c.withoutTLS(path, t)
 	}
 }
@@ -257,15 +257,14 @@ func (c *checker) simulation(p *spatev1.Plan) {
 	const at = "simulation.speed"
 	speed := p.GetSimulation().GetSpeed()
 	for i, t := range p.GetTargets() {
-		if own := t.GetSimulator().GetSpeed(); speed > 1 && own*speed > maxSpeed {
-			c.wrong(at, "times the speed of targets[%d].simulator (%s) must be at most %d", i, loadpoint.Number(own),
-				maxSpeed)
-		}
+		own := t.GetSimulator().GetSpeed()
+		c.refuse(speed > 1 && own*speed > maxSpeed, at, "times the speed of targets[%d].simulator (%s) must be at most %d",
+			i, loadpoint.Number(own), maxSpeed)
 	}
 	for i, l := range p.GetLoads() {
-		if rate := largestRate(l); speed > 1 && rate*speed > maxLoad {
-			c.wrong(at, "times the rate of loads[%d] (%s) must be at most %d", i, loadpoint.Number(rate), maxLoad)
-		}
+		rate := largestRate(l)
+		c.refuse(speed > 1 && rate*speed > maxLoad, at, "times the rate of loads[%d] (%s) must be at most %d", i,
+			loadpoint.Number(rate), maxLoad)
 	}
 }
 
@@ -292,11 +291,10 @@ func (c *checker) serverMetrics(path string, t *spatev1.Target) {
 			"never does not work with urls, gpu_urls or names: leave them out, or read seconds or ends")
 		return
 	}
-	if n := len(t.GetEndpoints()); len(m.GetUrls()) == 0 && n > servermetrics.MaxSources {
-		c.wrong(path,
-			"metrics are read from at most %d servers, and the target has %d endpoints: name the servers by urls",
-			servermetrics.MaxSources, n)
-	}
+	n := len(t.GetEndpoints())
+	c.refuse(len(m.GetUrls()) == 0 && n > servermetrics.MaxSources, path,
+		"metrics are read from at most %d servers, and the target has %d endpoints: name the servers by urls",
+		servermetrics.MaxSources, n)
 	c.metricsURLs(path+".urls", m.GetUrls())
 	c.metricsURLs(path+".gpu_urls", m.GetGpuUrls())
 	for url := range m.GetRoles() {

@@ -3,6 +3,8 @@ package rules
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
@@ -65,9 +67,8 @@ func (c *checker) wholeLoad(path string, l *spatev1.Load, p *spatev1.Plan) {
 	why := fmt.Sprintf(" needs streams, and the answers of targets[%d] come in one piece, of which only e2e is known", target)
 	for at, keep := range keeps(path, l) {
 		for i, limit := range keep.GetLatencies() {
-			if m := limit.GetMetric(); ofTokens(m) {
-				c.wrong(fmt.Sprintf("%s.latencies[%d].metric", at, i), "%s%s", m, why)
-			}
+			m := limit.GetMetric()
+			c.refuse(ofTokens(m), fmt.Sprintf("%s.latencies[%d].metric", at, i), "%s%s", m, why)
 		}
 	}
 	for at, m := range map[string]string{".frontier.metric": l.GetFrontier().GetMetric(),
@@ -96,9 +97,8 @@ func (c *checker) thresholds(p *spatev1.Plan) {
 	targets, workloads := names(p)
 	for i, t := range p.GetThresholds() {
 		path := fmt.Sprintf("thresholds[%d]", i)
-		if _, err := thresholds.Parse(t.GetThat(), t.GetPart()); err != nil && t.GetThat() != "" {
-			c.wrong(path+".that", "%v", err)
-		}
+		_, err := thresholds.Parse(t.GetThat(), t.GetPart())
+		c.refuse(err != nil && t.GetThat() != "", path+".that", "%v", err)
 		c.named(path+".target", "target", t.GetTarget(), targets)
 		c.named(path+".workload", "workload", t.GetWorkload(), workloads)
 		c.ofPart(path+".part", t, p)
@@ -114,9 +114,7 @@ func (c *checker) ofPart(path string, t *spatev1.Threshold, p *spatev1.Plan) {
 	for _, w := range p.GetWorkloads() {
 		if of := t.GetWorkload(); w.GetMix() != nil && (of == "" || of == content.Name(w)) {
 			for _, part := range content.Parts(w) {
-				if name := content.Name(part); !slices.Contains(parts, name) {
-					parts = append(parts, name)
-				}
+				parts = words.AppendOnce(parts, content.Name(part))
 			}
 		}
 	}
@@ -132,7 +130,7 @@ func (c *checker) named(path, what, name string, names []string) {
 	if !c.Has(path) || slices.Contains(names, name) {
 		return
 	}
-	hint := "the plan has " + nameList(names)
+	hint := "the plan has " + strings.Join(lists.Each(names, strconv.Quote), ", ")
 	if near := words.Nearest(name, names); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/plans/defaults"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
@@ -83,11 +84,8 @@ func (c *checker) mixture(path string, m *spatev1.Mixture) {
 // partForms refuses models and fields of parts where a target's API cannot have them, and an SLO of some parts only.
 func (c *checker) partForms(p *spatev1.Plan) {
 	for i, w := range p.GetWorkloads() {
-		slos := 0
+		slos := lists.Count(w.GetMix().GetParts(), func(part *spatev1.Part) bool { return part.GetSlo() != nil })
 		for j, part := range w.GetMix().GetParts() {
-			if part.GetSlo() != nil {
-				slos++
-			}
 			for k, t := range p.GetTargets() {
 				if Meet(p, t, w) {
 					c.partForm(fmt.Sprintf("workloads[%d].mix.parts[%d]", i, j), part, t,
@@ -140,14 +138,13 @@ func (c *checker) nameless(path string, w *spatev1.Workload) bool {
 func (c *checker) random(path string, r *spatev1.RandomContent) {
 	c.distribution(path+".isl_lengths", r.GetIslLengths(), defaults.MaxLength)
 	c.distribution(path+".osl_lengths", r.GetOslLengths(), defaults.MaxLength)
-	if isl, prefix := r.GetIsl(), r.GetPrefix().GetLength(); prefix > isl && isl > 0 {
-		c.wrong(path+".prefix.length", "must be at most isl (%d), which it is a part of, got %d", isl, prefix)
-	}
+	isl, prefix := r.GetIsl(), r.GetPrefix().GetLength()
+	c.refuse(prefix > isl && isl > 0, path+".prefix.length",
+		"must be at most isl (%d), which it is a part of, got %d", isl, prefix)
 	c.images(path+".images", r.GetImages())
-	if tokens := uint64(r.GetTexts()) * uint64(r.GetIsl()); tokens > maxTokens {
-		c.wrong(path+".texts", "gives a request %d tokens with the isl of %d: at most %d", tokens, r.GetIsl(),
-			maxTokens)
-	}
+	tokens := uint64(r.GetTexts()) * uint64(isl)
+	c.refuse(tokens > maxTokens, path+".texts", "gives a request %d tokens with the isl of %d: at most %d", tokens, isl,
+		maxTokens)
 }
 
 // maxTokens is how many tokens the texts of a request may have together: as many as a prompt.
@@ -170,10 +167,9 @@ func (c *checker) images(path string, i *spatev1.Images) {
 		}
 	}
 	made := uint64(defaults.Filled(i).GetDistinct())
-	if pixels := made * uint64(i.GetWidth()) * uint64(i.GetHeight()); pixels > maxPixels {
-		c.wrong(path, "has %d images with %d pixels together, more than %d: give fewer distinct ones, or smaller ones",
-			made, pixels, maxPixels)
-	}
+	pixels := made * uint64(i.GetWidth()) * uint64(i.GetHeight())
+	c.refuse(pixels > maxPixels, path, "has %d images with %d pixels together, more than %d: give fewer distinct ones, "+
+		"or smaller ones", made, pixels, maxPixels)
 }
 
 // trace refuses fields that mean nothing for the rows of a trace.
