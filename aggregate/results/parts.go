@@ -106,11 +106,8 @@ func (s sums) startSpread(rec *spatev1.StageRecord) *StartSpread {
 }
 
 // droppedRecords returns the number of request rows that agents dropped.
-func (s sums) droppedRecords() (rows uint64) {
-	for _, a := range s.Agents {
-		rows += a.DroppedRows
-	}
-	return rows
+func (s sums) droppedRecords() uint64 {
+	return lists.Sum(slices.Collect(maps.Values(s.Agents)), func(a *merge.Agent) uint64 { return a.DroppedRows })
 }
 
 // regionResults returns the results by region. duration is that of the stage, in seconds.

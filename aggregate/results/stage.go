@@ -247,20 +247,14 @@ func (s sums) peakConcurrency() *PeakConcurrency {
 // steady returns the rates over the whole windows in which every agent with load was steady, or nil if there is no such
 // window.
 func (s sums) steady() *Steady {
-	if first, end, ok := s.steadyWindows(); ok {
-		return s.steadyBetween(first, end)
-	}
-	return nil
-}
-
-// steadyWindows returns the whole windows in which every agent with load was steady: from first up to, but not
-// including, end. ok is false if there is none.
-func (s sums) steadyWindows() (first, end int64, ok bool) {
-	first, end, ok = s.WindowsOf(func(t *spatev1.Totals) (from, to *int64) { return t.SteadyFromNs, t.SteadyToNs })
+	first, end, ok := s.WindowsOf(func(t *spatev1.Totals) (from, to *int64) { return t.SteadyFromNs, t.SteadyToNs })
 	if ok {
 		first, end = s.Unsplit(first, end)
 	}
-	return first, end, ok && first < end
+	if !ok || first >= end {
+		return nil
+	}
+	return s.steadyBetween(first, end)
 }
 
 // steadyBetween summarizes the windows [first, end). A request counts by the part of its time in these windows. If

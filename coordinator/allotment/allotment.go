@@ -166,13 +166,8 @@ func (t *table) fitting(w Run) (free, had []int, others []string) {
 		had = append(had, i)
 		others = words.AppendOnce(others, other)
 	}
-	return free, had, t.runningFirst(others)
-}
-
-// runningFirst sorts runs in progress before those that wait.
-func (t *table) runningFirst(runs []string) []string {
-	slices.SortStableFunc(runs, func(a, b string) int { return t.place(a) - t.place(b) })
-	return runs
+	slices.SortStableFunc(others, func(a, b string) int { return t.place(a) - t.place(b) }) // those in progress first
+	return free, had, others
 }
 
 // place returns a run's place among those in progress, or one behind all of them.

@@ -131,18 +131,13 @@ func newOutbox(config Config, db Database, resumed bool, closing <-chan struct{}
 func (o *outbox) send(ctx context.Context) {
 	defer close(o.done)
 	for rows := o.queue.take(chunk); len(rows) > 0; rows = o.queue.take(chunk) {
-		if o.err = o.write(ctx, rows); o.err != nil {
+		if o.err = o.writer.Write(ctx, rows); o.err == nil {
+			o.err = o.writer.Flush(ctx) // until the database has taken or refused them
+		}
+		if o.err != nil {
 			return
 		}
 	}
-}
-
-// write writes rows and waits until the database has taken or refused them.
-func (o *outbox) write(ctx context.Context, rows []sink.Row) error {
-	if err := o.writer.Write(ctx, rows); err != nil {
-		return err
-	}
-	return o.writer.Flush(ctx)
 }
 
 // finish waits until the queue is sent, and then writes what is missing from the ledger.

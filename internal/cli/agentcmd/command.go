@@ -255,7 +255,9 @@ func (f *flags) check() error {
 		err := naming.CheckName(f.Name)
 		errs = append(errs, reason.If(err != nil, "--name %w", err))
 	}
-	return errors.Join(append(errs, f.readLabels(), f.KeepDatasets.Check("datasets"), checkDirectory(f.DatasetDir))...)
+	return errors.Join(append(errs, f.readLabels(), f.KeepDatasets.Check("datasets"),
+		reason.If(f.DatasetDir == "", "--dataset-dir is empty: name a directory"),
+		files.CheckDirectory("--dataset-dir", f.DatasetDir))...) // datasets arrive only shortly before a stage starts
 }
 
 // readLabels reads --region and --label, which may name the region too.
@@ -299,14 +301,6 @@ func (f *flags) exact(version string, logger *slog.Logger) (*spatev1.Capacity, e
 		"starts_per_second", found.StartsPerSecond, "measured_at", found.MeasuredAt, "by", found.Machine.Version,
 		"file", path)
 	return found.Proto(), nil
-}
-
-// checkDirectory finds early that datasets cannot be kept. They arrive only shortly before a stage starts.
-func checkDirectory(path string) error {
-	if path == "" {
-		return errors.New("--dataset-dir is empty: name a directory")
-	}
-	return files.CheckDirectory("--dataset-dir", path)
 }
 
 // checkPlain refuses a plaintext connection to another machine without permission.
