@@ -31,17 +31,6 @@ func (m *Metric) change(difference float64) float64 {
 	return math.Expm1(difference)
 }
 
-// differ returns the difference of two values on the scale of the test, or false if it is not known.
-func (m *Metric) differ(baseline, value float64) (float64, bool) {
-	switch {
-	case m.Share:
-		return value - baseline, true
-	case baseline > 0 && value > 0:
-		return math.Log(value / baseline), true
-	}
-	return 0, false
-}
-
 // difference returns the difference of a metric without a test.
 func (m *Metric) compare(baseline, value float64) Difference {
 	d := Difference{Metric: m.Name, Unit: m.Unit, Baseline: baseline, Value: value, Outcome: Untested}
@@ -63,11 +52,13 @@ func (d Difference) untested(why string) Difference {
 // tested adds a test to a difference. slack is how far the difference may be off apart from chance, on the scale of the
 // test. The outcome follows when all tests are known.
 func (d Difference) tested(m *Metric, spread chance.Spread, slack float64, o Options) Difference {
-	difference, ok := m.differ(d.Baseline, d.Value)
-	if !ok {
-		return d.untested("one of the values is 0")
+	switch {
+	case m.Share:
+		return d.testedAs(m, d.Value-d.Baseline, spread, slack, o)
+	case d.Baseline > 0 && d.Value > 0:
+		return d.testedAs(m, math.Log(d.Value/d.Baseline), spread, slack, o)
 	}
-	return d.testedAs(m, difference, spread, slack, o)
+	return d.untested("one of the values is 0")
 }
 
 // testedAs is tested with a difference, on the scale of the test, that is not that of the two values.

@@ -289,15 +289,6 @@ func (g *grid) conclusions() (lines []string) {
 // results.json have more of it.
 const exampleLimit = 160
 
-// firstExample returns the start of the example message of the most frequent error class.
-func firstExample(s results.StageResult) string {
-	text := []rune(strings.Join(strings.Fields(s.ErrorExamples[s.MostFrequentError()]), " "))
-	if len(text) > exampleLimit {
-		text = append(text[:exampleLimit], '…')
-	}
-	return string(text)
-}
-
 // noteOf returns what a reader of a row must know, for example that something is missing, that the stage ended early,
 // or that requests failed. It returns "" if there is nothing to know. It does not repeat what the table's other notes
 // have said.

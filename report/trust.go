@@ -195,11 +195,15 @@ func elsewhere(load, where string) string {
 	return " (see " + where + ")"
 }
 
-// example returns words for the failure of a request, or "" if there is none or a note contains it.
+// example returns words for the failure of a request, the start of the example message of the most frequent error
+// class, or "" if there is none or a note contains it.
 func (o *once) example(s results.StageResult) string {
-	text := firstExample(s)
+	text := strings.Join(strings.Fields(s.ErrorExamples[s.MostFrequentError()]), " ")
+	if all := []rune(text); len(all) > exampleLimit {
+		text = string(all[:exampleLimit]) + "…"
+	}
 	if _, found := o.has(strings.TrimSuffix(text, "…")); found || text == "" {
 		return ""
 	}
-	return fmt.Sprintf("; for example: %s", text)
+	return "; for example: " + text
 }

@@ -100,7 +100,11 @@ func (g Rights) forWriters(next http.Handler) http.Handler {
 
 // writer returns the context of a request that may change something, from which the coordinator learns whose it is.
 func (g Rights) writer(r *http.Request) (ctx context.Context, ok bool) {
-	ctx = withPeer(r)
+	from := &peer.Peer{Addr: address(r.RemoteAddr)}
+	if r.TLS != nil {
+		from.AuthInfo = credentials.TLSInfo{State: *r.TLS}
+	}
+	ctx = peer.NewContext(r.Context(), from)
 	if who, certified := g.Revoked.PeerOf(ctx); certified && who.Role == certs.Client {
 		return ctx, true
 	}
@@ -136,16 +140,6 @@ func tokenOf(r *http.Request) string {
 	}
 	_, password, _ := r.BasicAuth()
 	return password
-}
-
-// withPeer returns the context of a request, in which the coordinator finds the address of the peer, and its
-// certificate if it has one.
-func withPeer(r *http.Request) context.Context {
-	p := &peer.Peer{Addr: address(r.RemoteAddr)}
-	if r.TLS != nil {
-		p.AuthInfo = credentials.TLSInfo{State: *r.TLS}
-	}
-	return peer.NewContext(r.Context(), p)
 }
 
 // address is the IP address and port of a viewer.

@@ -59,7 +59,12 @@ func (w *worker) nextTurn(turn int, start clock.Instant) (scheduled clock.Instan
 	if o.Err != nil || o.Cancelled {
 		return 0, false
 	}
-	w.keepAnswer()
+	if w.load.KeepsAnswers { // in the history, in memory that earlier sessions used
+		n := len(w.answers)
+		w.answers = slices.Grow(w.answers, 1)[:n+1]
+		w.answers[n] = append(w.answers[n][:0], o.Answer...)
+		w.histories = append(w.histories, w.history())
+	}
 	return w.await(turn, start, o.End)
 }
 
@@ -72,17 +77,6 @@ func (w *worker) await(turn int, start, ready clock.Instant) (scheduled clock.In
 	scheduled = max(ready.Add(w.ask.Pause), start.Add(w.ask.NotBefore))
 	w.load.expectTurn(scheduled)
 	return scheduled, w.wait(w.load.starting, scheduled) && w.load.mayStart()
-}
-
-// keepAnswer appends the answer to the history, in memory that earlier sessions used.
-func (w *worker) keepAnswer() {
-	if !w.load.KeepsAnswers {
-		return
-	}
-	n := len(w.answers)
-	w.answers = slices.Grow(w.answers, 1)[:n+1]
-	w.answers[n] = append(w.answers[n][:0], w.observation.Answer...)
-	w.histories = append(w.histories, w.history())
 }
 
 // countUnsentTurns counts turns that are not sent. After a failed turn the history would be wrong; otherwise the end of

@@ -75,16 +75,6 @@ func newParcel(run string, s *spatev1.Snapshot) *parcel {
 	return p
 }
 
-// mergedWith returns the parcel of the sum with the next one. It does not measure the rows again: there may be many.
-func (p *parcel) mergedWith(next *parcel, sum *spatev1.Snapshot) *parcel {
-	rows := sum.Records
-	sum.Records = nil
-	both := &parcel{snapshot: sum, run: p.run, rows: p.rows + next.rows}
-	both.bytes = both.rows + proto.Size(sum)
-	sum.Records = rows
-	return both
-}
-
 // Pressure is what adding a snapshot cost.
 type Pressure struct {
 	merges int // pairs of snapshots merged
@@ -157,7 +147,11 @@ func (o *Outbox) mergeAt(i int) bool {
 		a.unmergeable = true
 		return false
 	}
-	p := a.mergedWith(b, sum)
+	rows := sum.Records
+	sum.Records = nil // the rows are not measured again: there may be many
+	p := &parcel{snapshot: sum, run: a.run, rows: a.rows + b.rows}
+	p.bytes = p.rows + proto.Size(sum)
+	sum.Records = rows
 	if p.bytes > maxBytes {
 		a.unmergeable = true
 		return false

@@ -198,7 +198,10 @@ func (f *lineFilter) keep(line []byte) bool {
 	case line[0] == '#':
 		return f.keepType(line)
 	}
-	name := nameOf(line)
+	name := line
+	if end := bytes.IndexAny(line, "{ \t\r\n"); end >= 0 {
+		name = line[:end]
+	}
 	if len(name) == 0 { // the name is between the braces, in quotes
 		f.sampled = true
 		return true
@@ -222,14 +225,6 @@ func (f *lineFilter) keepType(line []byte) bool {
 		f.bucket = slices.Concat(words[1], []byte("_bucket"))
 	}
 	return f.wanted.mayMatch(string(words[1]))
-}
-
-// nameOf returns the name at the start of a sample.
-func nameOf(line []byte) []byte {
-	if end := bytes.IndexAny(line, "{ \t\r\n"); end >= 0 {
-		return line[:end]
-	}
-	return line
 }
 
 // names are the names of wanted metrics, the most important first. A "*" at the end stands for any rest.

@@ -18,7 +18,17 @@ func Members(data []byte, names []string, values [][]byte) error {
 	if c.End() {
 		return nil
 	}
-	return decodeMembers(data, names, values)
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(data, &all); err != nil {
+		return err
+	}
+	if all == nil {
+		return ErrNotObject
+	}
+	for i, name := range names {
+		values[i] = all[name]
+	}
+	return nil
 }
 
 // NestedMembers is Members for the value of a member. If the value is absent or not an object, all values become nil.
@@ -46,20 +56,6 @@ func (c *Cursor) Members(names []string, values [][]byte) {
 			}
 		}
 	}
-}
-
-func decodeMembers(data []byte, names []string, values [][]byte) error {
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal(data, &all); err != nil {
-		return err
-	}
-	if all == nil {
-		return ErrNotObject
-	}
-	for i, name := range names {
-		values[i] = all[name]
-	}
-	return nil
 }
 
 // Each calls visit for each element of a JSON array, in place. It calls nothing for anything else.

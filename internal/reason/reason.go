@@ -59,11 +59,6 @@ func ofTransport(text string) string {
 			return meaning
 		}
 	}
-	return unwrapped(text)
-}
-
-// unwrapped removes what gRPC puts around the reason of a connection's failure.
-func unwrapped(text string) string {
 	if _, inner, found := strings.Cut(text, "connection error: desc = "); found {
 		if plain, err := strconv.Unquote(inner); err == nil {
 			text = plain

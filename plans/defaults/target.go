@@ -39,7 +39,11 @@ func Target(t *spatev1.Target) *spatev1.Target {
 func SimulatedTarget(t *spatev1.Target) *spatev1.Target {
 	t = Filled(t)
 	t.Endpoints, t.Ready, t.Server = nil, nil, nil
-	t.Connection = simulatedConnection(t.Connection)
+	reuse := t.GetConnection().GetReuse()
+	t.Connection = nil // the simulator needs no proxy and no TLS, and speaks HTTP/1.1
+	if reuse != "" {
+		t.Connection = &spatev1.Connection{Reuse: reuse}
+	}
 	if t.Simulator == nil {
 		t.Simulator = Filled(&spatev1.SimulatedTarget{})
 	}
@@ -49,15 +53,6 @@ func SimulatedTarget(t *spatev1.Target) *spatev1.Target {
 	}
 	fillTarget(t)
 	return t
-}
-
-// simulatedConnection returns the part of a connection that applies to the simulator, which needs no proxy and no TLS
-// and speaks HTTP/1.1.
-func simulatedConnection(c *spatev1.Connection) *spatev1.Connection {
-	if c.GetReuse() == "" {
-		return nil
-	}
-	return &spatev1.Connection{Reuse: c.GetReuse()}
 }
 
 // WithoutSecrets removes the secrets of a target, which a simulation must neither need nor be sent.

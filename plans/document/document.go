@@ -234,7 +234,9 @@ func brokenAt(data []byte) (offset int, found bool) {
 		budget -= n
 		return budget < 0 || wellFormed(bytes.NewReader(data[:n]))
 	}
-	end := readTo(data)
+	asked := &byteReader{data: data}
+	wellFormed(asked)
+	end := asked.offset // up to which the YAML reader asks for data, which is invalid, before it fails
 	var line int
 	for {
 		line = bytes.LastIndexByte(data[:max(0, end-1)], '\n') + 1
@@ -247,13 +249,6 @@ func brokenAt(data []byte) (offset int, found bool) {
 		end--
 	}
 	return end, budget >= 0
-}
-
-// readTo returns the offset up to which the YAML reader asks for data, which is invalid, before it fails.
-func readTo(data []byte) int {
-	asked := &byteReader{data: data}
-	wellFormed(asked)
-	return asked.offset
 }
 
 // byteReader returns one byte at a time, so that nothing is read ahead.

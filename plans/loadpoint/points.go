@@ -99,23 +99,19 @@ func openPoint(l *spatev1.Load) *spatev1.LoadPoint {
 	point := loadPoint(l)
 	point.Arrival = cmp.Or(l.GetArrival(), defaults.Arrival)
 	point.Burstiness = l.GetBurstiness()
-	point.Split = splitOf(point.GetArrival())
+	// Poisson arrivals are thinned over agents: then each agent and each region sees a Poisson process, as the plan
+	// says. Other processes do not have this property. Dealt out in turn, constant arrivals stay constant on each
+	// agent, and every agent gets exactly its part.
+	point.Split = splitInTurn
+	if point.GetArrival() == defaults.Arrival {
+		point.Split = "random"
+	}
 	point.MaxInFlight = l.GetMaxInFlight()
 	return point
 }
 
 // splitInTurn is the split of arrivals that agents send in turn.
 const splitInTurn = "in_turn"
-
-// splitOf returns how the arrivals of a process are split over agents. Poisson arrivals are thinned: then each
-// agent and each region sees a Poisson process, as the plan says. Other processes do not have this property. Dealt out
-// in turn, constant arrivals stay constant on each agent, and every agent gets exactly its part.
-func splitOf(arrival string) string {
-	if arrival == defaults.Arrival {
-		return "random"
-	}
-	return splitInTurn
-}
 
 // loadPoint returns what all points of a load have in common.
 func loadPoint(l *spatev1.Load) *spatev1.LoadPoint {

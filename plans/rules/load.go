@@ -33,7 +33,10 @@ func (c *checker) load(path string, l *spatev1.Load) {
 	c.companions(path, kind, l)
 	c.end(path, kind, l)
 	c.warmup(path, kind, l)
-	c.aborts(path+".abort", l)
+	abort := l.GetAbort().GetDuration()
+	warm := max(l.GetWarmup().GetDuration().AsDuration(), l.GetStagger().AsDuration())
+	c.refuse(abort != nil && warm > 0 && abort.AsDuration() <= warm, path+".abort.duration",
+		"must be longer than the warm-up (%s), which it includes", warm)
 	c.interval(path+".concurrency_range", l.GetConcurrencyRange(), true)
 	c.interval(path+".rate_range", l.GetRateRange(), false)
 	c.phases(path+".concurrency_phases", l.GetConcurrencyPhases())
@@ -168,14 +171,6 @@ func (c *checker) warmup(path, kind string, l *spatev1.Load) {
 		c.wrong(path+".cooldown", "must leave a measured part of the phases (%s together): it is their last part",
 			whole)
 	}
-}
-
-// aborts checks when a stage is aborted.
-func (c *checker) aborts(path string, l *spatev1.Load) {
-	limit, warm := l.GetAbort().GetDuration(),
-		max(l.GetWarmup().GetDuration().AsDuration(), l.GetStagger().AsDuration())
-	c.refuse(limit != nil && warm > 0 && limit.AsDuration() <= warm, path+".duration",
-		"must be longer than the warm-up (%s), which it includes", warm)
 }
 
 // interval checks a range of load points. whole: the values are concurrencies.

@@ -136,7 +136,12 @@ func addressProblem(u *url.URL, text, instead string) string {
 // connection checks a target's connection fields and its timeouts.
 func (c *checker) connection(path string, t *spatev1.Target) {
 	target := strings.TrimSuffix(path, ".connection")
-	c.waits(target, t)
+	whole := defaults.Filled(&spatev1.Target{RequestTimeout: t.GetRequestTimeout()}).GetRequestTimeout()
+	for field, limit := range map[string]*durationpb.Duration{"first_token_timeout": t.GetFirstTokenTimeout(),
+		"gap_timeout": t.GetGapTimeout()} {
+		c.refuse(limit.AsDuration() > whole.AsDuration(),
+			target+"."+field, "must not be longer than request_timeout, which ends the request earlier")
+	}
 	n := t.GetConnection()
 	switch {
 	case n == nil:
@@ -148,16 +153,6 @@ func (c *checker) connection(path string, t *spatev1.Target) {
 		c.refuse(err == nil && n.GetProxy() != "" && !naming.ValidPort(u), path+".proxy",
 			"must have a port from 1 to 65535, or none")
 		c.withoutTLS(path, t)
-	}
-}
-
-// waits checks the timeouts of a stream.
-func (c *checker) waits(target string, t *spatev1.Target) {
-	whole := defaults.Filled(&spatev1.Target{RequestTimeout: t.GetRequestTimeout()}).GetRequestTimeout()
-	for field, limit := range map[string]*durationpb.Duration{"first_token_timeout": t.GetFirstTokenTimeout(),
-		"gap_timeout": t.GetGapTimeout()} {
-		c.refuse(limit.AsDuration() > whole.AsDuration(),
-			target+"."+field, "must not be longer than request_timeout, which ends the request earlier")
 	}
 }
 

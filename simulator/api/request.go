@@ -51,26 +51,20 @@ func read(f *frames, c *config.Config, body []byte) *reading {
 	if c.Model.CacheBlocks > 0 {
 		r.prompt.size = c.Model.CacheBlockTokens
 	}
-	r.enter(body)
+	r.require(json.Valid(body) && kindOf(body) == '{', "the body is not a JSON object")
+	if r.problem == nil {
+		r.members = make([]member, 0, 16)
+		gjson.ParseBytes(body).ForEach(func(name, value gjson.Result) bool {
+			r.members = append(r.members, member{name.String(), json.RawMessage(value.Raw)})
+			return true
+		})
+	}
 	return r
 }
 
 type member struct {
 	name string
 	raw  json.RawMessage
-}
-
-// enter makes an object's members those that are read.
-func (r *reading) enter(object []byte) {
-	r.require(json.Valid(object) && kindOf(object) == '{', "the body is not a JSON object")
-	if r.problem != nil {
-		return
-	}
-	r.members = make([]member, 0, 16)
-	gjson.ParseBytes(object).ForEach(func(name, value gjson.Result) bool {
-		r.members = append(r.members, member{name.String(), json.RawMessage(value.Raw)})
-		return true
-	})
 }
 
 // member returns a member of the body, or of an object in it: path is its name behind those of the objects, with dots

@@ -65,7 +65,10 @@ func (c *prefixCache) use(hash uint64) {
 		c.blocks[i].hash = hash
 		c.place[hash] = i
 	}
-	c.link(i)
+	last := c.blocks[0].elder // i becomes the most recently used one
+	c.blocks[i].newer, c.blocks[i].elder = 0, last
+	c.blocks[last].newer = i
+	c.blocks[0].elder = i
 }
 
 // unlink removes a block from the ring.
@@ -73,12 +76,4 @@ func (c *prefixCache) unlink(i int32) {
 	b := c.blocks[i]
 	c.blocks[b.newer].elder = b.elder
 	c.blocks[b.elder].newer = b.newer
-}
-
-// link inserts a block as the most recently used one.
-func (c *prefixCache) link(i int32) {
-	last := c.blocks[0].elder
-	c.blocks[i].newer, c.blocks[i].elder = 0, last
-	c.blocks[last].newer = i
-	c.blocks[0].elder = i
 }

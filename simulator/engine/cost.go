@@ -46,11 +46,6 @@ func (m *costs) transferTime(tokens int) time.Duration {
 	return nanoseconds(float64(tokens) / 1000 * float64(m.TransferPerThousandTokens))
 }
 
-// stepTime returns the time of a decode step with a number of sequences.
-func (m *costs) stepTime(batch int) time.Duration {
-	return m.DecodeStep + time.Duration(batch-1)*m.DecodeStepPerRequest
-}
-
 // cachedTokens returns how many prompt tokens need no prefill if the cache has a number of the prompt's blocks. At
 // least one token is always computed, because its logits give the first output token.
 func (m *costs) cachedTokens(prompt, blocks int) int {

@@ -89,7 +89,7 @@ func (d *decoder) begin(at clock.Instant) {
 
 // step returns the time of the next step at full pace.
 func (d *decoder) step(batch int) time.Duration {
-	work := d.model.stepTime(batch)
+	work := d.model.DecodeStep + time.Duration(batch-1)*d.model.DecodeStepPerRequest
 	if d.noise == nil {
 		return work
 	}

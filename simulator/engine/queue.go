@@ -35,17 +35,12 @@ func (q *queue) pop() *Sequence {
 	q.seqs[q.head] = nil
 	q.head++
 	q.live--
-	q.compact()
-	return s
-}
-
-// compact moves the sequences to the start of the slice once more than half of the slice lies before the head. Each
-// sequence is moved once on average.
-func (q *queue) compact() {
-	if q.head*2 < len(q.seqs) {
-		return
+	// The sequences are moved to the start of the slice once more than half of it lies before the head. Each is moved
+	// once on average.
+	if q.head*2 >= len(q.seqs) {
+		n := copy(q.seqs, q.seqs[q.head:])
+		clear(q.seqs[n:])
+		q.seqs, q.head = q.seqs[:n], 0
 	}
-	n := copy(q.seqs, q.seqs[q.head:])
-	clear(q.seqs[n:])
-	q.seqs, q.head = q.seqs[:n], 0
+	return s
 }

@@ -75,7 +75,11 @@ func newExpression(expression string) (finder, error) {
 // findExpression converts the library's rune offsets to byte offsets.
 func findExpression(re *regexp2.Regexp, text string) (all []match) {
 	runes := []rune(text)
-	at := byteOffsets(text, len(runes))
+	at := make([]int, 0, len(runes)+1) // the byte offset of each rune, and the length of the text
+	for i := range text {
+		at = append(at, i)
+	}
+	at = append(at, len(text))
 	m, err := re.FindRunesMatch(runes)
 	for ; err == nil && m != nil; m, err = re.FindNextMatch(m) {
 		if m.Length > 0 {
@@ -86,13 +90,4 @@ func findExpression(re *regexp2.Regexp, text string) (all []match) {
 		panic(slowError{err})
 	}
 	return all
-}
-
-// byteOffsets returns the byte offset of each rune of a text, and the length of the text.
-func byteOffsets(text string, runes int) []int {
-	at := make([]int, 0, runes+1)
-	for i := range text {
-		at = append(at, i)
-	}
-	return append(at, len(text))
 }

@@ -65,10 +65,6 @@ type step struct {
 	score float64
 }
 
-func (m *unigram) encode(ids []uint32, piece string) []uint32 {
-	return m.collect(ids, piece, m.walk(piece))
-}
-
 // walk finds the best path to each place.
 func (m *unigram) walk(piece string) []step {
 	best := make([]step, len(piece)+1)
@@ -100,8 +96,9 @@ func improve(best []step, from, to int, id uint32, score float64) {
 	}
 }
 
-// collect appends the tokens of the best path. Consecutive unknown characters become one unknown token, or their bytes.
-func (m *unigram) collect(ids []uint32, piece string, steps []step) []uint32 {
+// encode appends the tokens of the best path. Consecutive unknown characters become one unknown token, or their bytes.
+func (m *unigram) encode(ids []uint32, piece string) []uint32 {
+	steps := m.walk(piece)
 	var way []match
 	for at := len(piece); at > 0; at = steps[at].from {
 		from := steps[at].from

@@ -105,22 +105,18 @@ func metricOf(row *sink.Row, field *sink.Field, tags []*common.KeyValue) *metric
 	return m
 }
 
-// distribution returns the data of a field that is a distribution.
+// distribution returns the data of a field that is a distribution. Prometheus and OpenTelemetry have the same buckets.
 func distribution(row *sink.Row, field *sink.Field, tags []*common.KeyValue) *metrics.Metric_ExponentialHistogram {
-	point := exponential(field.Buckets)
-	point.Attributes, point.StartTimeUnixNano, point.TimeUnixNano = tags, nanos(row.Start), nanos(row.End)
-	return &metrics.Metric_ExponentialHistogram{ExponentialHistogram: &metrics.ExponentialHistogram{
-		AggregationTemporality: cumulative, DataPoints: []*metrics.ExponentialHistogramDataPoint{point},
-	}}
-}
-
-// exponential returns a distribution. Prometheus and OpenTelemetry have the same buckets.
-func exponential(e *histogram.Exponential) *metrics.ExponentialHistogramDataPoint {
-	return &metrics.ExponentialHistogramDataPoint{
+	e := field.Buckets
+	point := &metrics.ExponentialHistogramDataPoint{
+		Attributes: tags, StartTimeUnixNano: nanos(row.Start), TimeUnixNano: nanos(row.End),
 		Count: e.Count, Sum: &e.Sum, Min: &e.Min, Max: &e.Max, Scale: histogram.Schema, ZeroCount: e.Zero,
 		ZeroThreshold: 0,
 		Positive:      &metrics.ExponentialHistogramDataPoint_Buckets{Offset: e.First, BucketCounts: e.Buckets},
 	}
+	return &metrics.Metric_ExponentialHistogram{ExponentialHistogram: &metrics.ExponentialHistogram{
+		AggregationTemporality: cumulative, DataPoints: []*metrics.ExponentialHistogramDataPoint{point},
+	}}
 }
 
 // with returns attributes with another one, unless that is empty.

@@ -34,7 +34,7 @@ var manual command.Manual
 
 // NewSimulate makes `spate simulate`.
 func NewSimulate() *cobra.Command {
-	f := newFlags()
+	f := &simulateFlags{Listen: []string{"127.0.0.1:8000"}, Config: config.Default()}
 	return manual.New("simulate", cobra.MaximumNArgs(1), f.run, f)
 }
 
@@ -143,12 +143,6 @@ type engineFlags struct {
 	Replicas       string `flag:"replicas" help:"<number> of equal engines; with --prefill-engines those that decode (default 1)"`
 	PrefillEngines string `flag:"prefill-engines" help:"<number> of engines that only prefill, so that the replicas only decode (default: each does both)"`
 	Speed          string `flag:"speed" help:"run everything this many <times> faster than the settings say (default 1)"`
-}
-
-// newFlags returns the flags with their defaults.
-func newFlags() *simulateFlags {
-	f := &simulateFlags{Listen: []string{"127.0.0.1:8000"}, Config: config.Default()}
-	return f
 }
 
 // block returns the settings that a plan has, too: those of a file, of --set, and of flags, which win in this order.

@@ -48,7 +48,10 @@ func (f *exportFlags) run(cmd *cobra.Command, args []string) error {
 		return command.BadInput(err)
 	}
 	defer db.Close()
-	ledger, err := openRun(dir)
+	ledger, err := ledger.OpenReadOnly(filepath.Join(dir, ledger.File))
+	if errors.Is(err, fs.ErrNotExist) {
+		return unreadable(dir, err)
+	}
 	if err != nil {
 		return command.BadInput(err)
 	}
@@ -78,15 +81,6 @@ func (f *exportFlags) open(logger *slog.Logger) (delivery.Database, error) {
 		return nil, err
 	}
 	return databases[0], nil
-}
-
-// openRun opens the ledger in a run directory.
-func openRun(dir string) (*ledger.Ledger, error) {
-	l, err := ledger.OpenReadOnly(filepath.Join(dir, ledger.File))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is not a run directory: there is no %s in it", dir, ledger.File)
-	}
-	return l, err
 }
 
 // stopped adds to an error what to do next.

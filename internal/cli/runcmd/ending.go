@@ -14,6 +14,7 @@ import (
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report"
 	"github.com/spate-load/spate/report/ci"
@@ -100,7 +101,10 @@ func (e ending) conclude(cmd *cobra.Command, dir string, fail failOn) error {
 	if code == command.ExitDone {
 		return nil
 	}
-	complain(cmd, why)
+	errs := cmd.ErrOrStderr()
+	for _, line := range words.Wrap("spate: "+why, terminal.Width(errs)) {
+		fmt.Fprintln(errs, line)
+	}
 	return command.Exit(code, command.ErrPrinted)
 }
 

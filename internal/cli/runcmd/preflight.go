@@ -235,7 +235,13 @@ func (f *runFlags) reach(
 	if missing := placeholders(plan); len(missing) > 0 {
 		return nil, missing
 	}
-	plan, err := withReady(plan, f.WaitReady)
+	var changes []string // none with 0: as the plan says
+	for i, t := range plan.Targets() {
+		if f.WaitReady > 0 && t.GetSimulator() == nil {
+			changes = append(changes, fmt.Sprintf("targets[%d].ready.within=%s", i, f.WaitReady))
+		}
+	}
+	plan, err := plan.With(changes...)
 	if err != nil {
 		return nil, err
 	}
@@ -243,17 +249,6 @@ func (f *runFlags) reach(
 		return nil, err
 	}
 	return withModels(ctx, plan, secrets, notes)
-}
-
-// withReady gives each target that has endpoints the longest time to wait for it. 0: as the plan says.
-func withReady(plan *plans.Plan, within time.Duration) (*plans.Plan, error) {
-	var changes []string
-	for i, t := range plan.Targets() {
-		if within > 0 && t.GetSimulator() == nil {
-			changes = append(changes, fmt.Sprintf("targets[%d].ready.within=%s", i, within))
-		}
-	}
-	return plan.With(changes...)
 }
 
 // awaitTargets waits for targets that have ready. It returns an error if one of them does not come, or if no target

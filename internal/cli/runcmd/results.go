@@ -18,7 +18,6 @@ import (
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/files"
-	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report"
@@ -209,14 +208,6 @@ func (f *resultFlags) pass(out io.Writer, dir string, e *ending) error {
 	}
 	e.baseline = base
 	return nil
-}
-
-// complain prints what is wrong with a run, wrapped to the terminal's width.
-func complain(cmd *cobra.Command, text string) {
-	w := cmd.ErrOrStderr()
-	for _, line := range words.Wrap("spate: "+text, terminal.Width(w)) {
-		fmt.Fprintln(w, line)
-	}
 }
 
 // handOver makes sure that the coordinator has a plan's datasets. A coordinator in this process uses the same
