@@ -2,9 +2,8 @@ package results
 
 import (
 	"fmt"
+	"math"
 	"slices"
-
-	"gonum.org/v1/gonum/stat"
 
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/trust"
@@ -159,7 +158,7 @@ func (g *gathered) result() Repeats {
 			continue
 		}
 		mean, spread := chance.Mean(values)
-		std, margin := stat.StdDev(values, nil), spread.Margin(0.95)
+		std, margin := spread.Error*math.Sqrt(float64(len(values))), spread.Margin(0.95)
 		r.Spreads = append(r.Spreads, RepeatSpread{name, mean, std, mean - margin, mean + margin})
 	}
 	return r

@@ -2,9 +2,9 @@ package chance
 
 import (
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
-	"gonum.org/v1/gonum/stat"
 )
 
 // FewestBlocks is the least number of blocks that a series must hold: with fewer, the spread of the blocks is itself
@@ -48,10 +48,10 @@ const freedomPerBlock = 1.5
 // blockMeans returns the means of the blocks that start at each value, less the mean of all values. The series is a
 // circle: the first value follows the last one.
 func blockMeans(values []float64, block int) []float64 {
-	mean, sum := stat.Mean(values, nil), floats.Sum(values[:block])
+	all, sum := mean(values), floats.Sum(values[:block])
 	means := make([]float64, len(values))
 	for i := range values {
-		means[i] = sum/float64(block) - mean
+		means[i] = sum/float64(block) - all
 		sum += values[(i+block)%len(values)] - values[i]
 	}
 	return means
@@ -104,11 +104,8 @@ func correlatedLags(covariances []float64, n int) int {
 
 // autocovariances returns the covariances of a series with itself, from lag 0 to a largest lag.
 func autocovariances(values []float64, most int) []float64 {
-	n, mean := len(values), stat.Mean(values, nil)
-	centred := make([]float64, n)
-	for i, v := range values {
-		centred[i] = v - mean
-	}
+	n, centred := len(values), slices.Clone(values)
+	floats.AddConst(-mean(values), centred)
 	out := make([]float64, min(most+1, n))
 	for lag := range out {
 		out[lag] = floats.Dot(centred[:n-lag], centred[lag:]) / float64(n)

@@ -8,8 +8,7 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/floats"
-	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
+	"gonum.org/v1/gonum/mathext"
 )
 
 // Spread is the standard error of a difference, and how well that error itself is known.
@@ -38,8 +37,7 @@ func (s Spread) Beyond(difference, within float64) float64 {
 		}
 		return 1
 	}
-	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: s.Freedom}
-	return min(1, t.Survival((size-within)/s.Error)+t.Survival((size+within)/s.Error))
+	return min(1, above((size-within)/s.Error, s.Freedom)+above((size+within)/s.Error, s.Freedom))
 }
 
 // power is the probability with which Detectable finds a difference.
@@ -51,9 +49,22 @@ func (s Spread) Reach(level float64) float64 {
 	return quantile(1-level/2, s.Freedom) + quantile(power, s.Freedom)
 }
 
-// quantile returns a quantile of Student's t.
+// Student's t by the incomplete beta function (Abramowitz, Stegun 1964, 26.7.1). Gonum's distributions have it, and
+// would add 2 MB of linear algebra to the program.
+
+// above returns the probability that t is above x.
+func above(x, freedom float64) float64 {
+	tail := mathext.RegIncBeta(freedom/2, 0.5, freedom/(freedom+x*x)) / 2
+	if x < 0 {
+		return 1 - tail
+	}
+	return tail
+}
+
+// quantile returns the quantile p of t. p is above 0.5.
 func quantile(p, freedom float64) float64 {
-	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: freedom}.Quantile(p)
+	x := mathext.InvRegIncBeta(freedom/2, 0.5, 2*(1-p))
+	return math.Sqrt(freedom * (1 - x) / x)
 }
 
 // Share returns the 95 % confidence interval of a share of n, which must be above 0 (Wilson 1927).
@@ -93,15 +104,23 @@ func Holm(ps []float64) []float64 {
 
 // Mean returns the mean of repeated measurements, two or more, and its spread.
 func Mean(values []float64) (float64, Spread) {
-	mean, std := stat.MeanStdDev(values, nil)
 	n := float64(len(values))
-	return mean, Spread{Error: std / math.Sqrt(n), Freedom: n - 1}
+	return mean(values), Spread{Error: math.Sqrt(variance(values) / n), Freedom: n - 1}
+}
+
+func mean(values []float64) float64 { return floats.Sum(values) / float64(len(values)) }
+
+// variance is that of what the values are a sample of.
+func variance(values []float64) float64 {
+	from, n := slices.Clone(values), float64(len(values))
+	floats.AddConst(-mean(values), from)
+	return floats.Dot(from, from) / (n - 1)
 }
 
 // Repeats returns the spread of the difference between the means of two groups of repeated measurements, b - a, by
 // Welch's method (Welch 1947): the groups may vary differently. Both need two values or more.
 func Repeats(a, b []float64) Spread {
-	va, vb := stat.Variance(a, nil)/float64(len(a)), stat.Variance(b, nil)/float64(len(b))
+	va, vb := variance(a)/float64(len(a)), variance(b)/float64(len(b))
 	freedom := float64(len(a) + len(b) - 2)
 	if va+vb > 0 {
 		freedom = (va + vb) * (va + vb) / (va*va/float64(len(a)-1) + vb*vb/float64(len(b)-1))

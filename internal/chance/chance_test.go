@@ -6,7 +6,30 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
 )
+
+// Tails, quantiles and variances are those of a library that the program does not link.
+func TestStudentsT(t *testing.T) {
+	near := func(what string, got, want float64) {
+		t.Helper()
+		if math.Abs(got-want) > 1e-9*math.Abs(want) {
+			t.Errorf("%s: %v, want %v", what, got, want)
+		}
+	}
+	for _, freedom := range []float64{1, 1.5, 2, 3.7, 10, 250, 1e5} {
+		theirs := distuv.StudentsT{Sigma: 1, Nu: freedom}
+		for _, x := range []float64{-20, -1.3, -1e-3, 0, 1e-6, 0.7, 2, 9, 40} {
+			near("above", above(x, freedom), theirs.Survival(x))
+		}
+		for _, p := range []float64{0.501, 0.8, 0.975, 0.9995} {
+			near("quantile", quantile(p, freedom), theirs.Quantile(p))
+		}
+	}
+	values := []float64{1e6 + 1, 1e6 + 2.5, 1e6 - 3, 1e6}
+	near("variance", variance(values), stat.Variance(values, nil))
+	near("mean", mean(values), stat.Mean(values, nil))
+}
 
 // correlated returns a series in which each value remembers the share memory of the one before it.
 func correlated(n int, memory float64, seed uint64) []float64 {
