@@ -370,14 +370,21 @@ func TestResultsConformToTheSchema(t *testing.T) {
 	}
 }
 
-// docs/results.md, which explains results.json, names all fields of it.
+// docs/results.md, which explains results.json, names all fields of it, but for counters that docs/influxdb.md has.
 func TestEveryFieldIsInTheDocs(t *testing.T) {
 	page, err := os.ReadFile("../../docs/results.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	counters, err := os.ReadFile("../../docs/influxdb.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, def := range generated(t).Defs {
 		for field := range def.Properties {
+			if name == "Streams" && strings.Contains(string(counters), "| `"+field+"` |") {
+				continue
+			}
 			if !strings.Contains(string(page), "`"+field) && !strings.Contains(string(page), "."+field+"`") &&
 				!strings.Contains(string(page), `"`+field+`"`) {
 				t.Errorf("docs/results.md does not name %s.%s", name, field)
