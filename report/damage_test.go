@@ -41,9 +41,10 @@ func filesAt(path string) (map[string]string, error) {
 		return nil, err
 	}
 	defer l.Close()
-	_, _, list, err := filesOf(l, Options{})
+	var rows []file
+	_, _, list, err := filesOf(l, Options{}, func(f file) error { rows = append(rows, f); return nil })
 	out := map[string]string{}
-	for _, f := range list {
+	for _, f := range append(list, rows...) {
 		var text bytes.Buffer
 		err = errors.Join(err, f.write(&text))
 		out[f.name] = text.String()

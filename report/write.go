@@ -16,6 +16,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/results"
@@ -51,20 +53,18 @@ func Write(dir string, o Options) (result *results.Result, err error) {
 	if o.baseline, err = keptBaseline(dir); err != nil {
 		return nil, fmt.Errorf("report: %w", err)
 	}
-	result, _, made, err := filesOf(ledger, o)
-	if err != nil {
-		return result, fmt.Errorf("report: %w", err)
-	}
 	each := o.Each
 	if each == nil {
 		each = func(name string, write func(io.Writer) error) error {
 			return files.ReplaceBy(filepath.Join(dir, name), write)
 		}
 	}
-	for _, f := range made {
-		if err := each(f.name, f.write); err != nil {
-			return result, fmt.Errorf("report: %w", err)
-		}
+	result, _, made, err := filesOf(ledger, o, func(f file) error { return each(f.name, f.write) })
+	for i := 0; i < len(made) && err == nil; i++ {
+		err = each(made[i].name, made[i].write)
+	}
+	if err != nil {
+		return result, fmt.Errorf("report: %w", err)
 	}
 	return result, nil
 }
@@ -75,8 +75,11 @@ type file struct {
 	write func(io.Writer) error
 }
 
-// filesOf merges the ledger and returns the result, what its page needs, and the files to write.
-func filesOf(ledger *ledger.Ledger, o Options) (result *results.Result, in page.Input, made []file, err error) {
+// filesOf merges the ledger and returns the result, what its page needs, and the files to write. That of the request
+// rows, if there is one, takes longest: it is passed to rows, while the result gets what else is read from the rows.
+func filesOf(
+	ledger *ledger.Ledger, o Options, rows func(file) error,
+) (result *results.Result, in page.Input, made []file, err error) {
 	run, err := ledger.Run()
 	if err != nil {
 		return nil, in, nil, err
@@ -97,23 +100,19 @@ func filesOf(ledger *ledger.Ledger, o Options) (result *results.Result, in page.
 	if err != nil {
 		return nil, in, nil, err
 	}
-	if err := requests.AddExamples(ledger, result); err != nil {
-		return nil, in, nil, err
-	}
-	if err := judged(result, run.GetPlanYaml(), o); err != nil {
-		return nil, in, nil, err
-	}
-	rows, err := runfiles.OfLedger(ledger, result)
+	write, err := requests.Writer(ledger, run, result)
 	if err != nil {
 		return nil, in, nil, err
 	}
-	if result.Headline, in.Changes, err = headline.Of(rows); err != nil {
-		return nil, in, nil, err
+	var beside errgroup.Group
+	beside.Go(func() error { return tell(ledger, run, result, o, &in) })
+	if write != nil {
+		err = rows(file{"requests." + run.GetRecords(), write})
 	}
-	if in.Events, err = eventsOf(ledger, run); err != nil {
-		return nil, in, nil, err
+	if told := beside.Wait(); told != nil {
+		return nil, in, nil, told
 	}
-	made = []file{
+	return result, in, []file{
 		{"plan.yaml", contents(run.GetPlanYaml())},
 		{results.File, func(w io.Writer) error { return writeResults(w, result) }},
 		{"report.html", func(w io.Writer) error {
@@ -126,12 +125,26 @@ func filesOf(ledger *ledger.Ledger, o Options) (result *results.Result, in page.
 		{"report.md", func(w io.Writer) error { return writeMarkdown(w, result) }},
 		{"vllm.txt", func(w io.Writer) error { return writeVLLM(w, result) }},
 		{"histograms.hlog", contents(append(logHeader(run), log.Bytes()...))},
+	}, err
+}
+
+// tell adds to the result of a run what follows from its rows and thresholds, and to the page what happened.
+func tell(l *ledger.Ledger, run *spatev1.RunRecord, r *results.Result, o Options, in *page.Input) error {
+	if err := requests.AddExamples(l, r); err != nil {
+		return err
 	}
-	write, err := requests.Writer(ledger, run, result)
-	if write != nil {
-		made = append(made, file{"requests." + run.GetRecords(), write})
+	if err := judged(r, run.GetPlanYaml(), o); err != nil {
+		return err
 	}
-	return result, in, made, err
+	rows, err := runfiles.OfLedger(l, r)
+	if err != nil {
+		return err
+	}
+	if r.Headline, in.Changes, err = headline.Of(rows); err != nil {
+		return err
+	}
+	in.Events, err = eventsOf(l, run)
+	return err
 }
 
 // Figure writes a figure of a run directory, from its ledger, whose SHA-256 ends the caption.
@@ -152,7 +165,7 @@ func Figure(w io.Writer, dir string, f page.Figure) (err error) {
 		return err
 	}
 	f.Source = fmt.Sprintf("ledger.db %.6x.", sum.Sum(nil))
-	result, in, _, err := filesOf(l, Options{})
+	result, in, _, err := filesOf(l, Options{}, func(file) error { return nil })
 	if err != nil {
 		return err
 	}

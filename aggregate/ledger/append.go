@@ -8,10 +8,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"go.etcd.io/bbolt"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -181,23 +183,14 @@ const processAt = 4 + 8
 
 // nameText returns the name of a key's snapshot for people.
 func nameText(key []byte) string {
-	stage, k, ok := nameOf(key)
-	if !ok {
-		return fmt.Sprintf("snapshot %x", key)
-	}
-	return fmt.Sprintf("stage %d, %s", stage+1, KeyText(k))
-}
-
-// nameOf returns the snapshot that a key names. ok is false if the key is invalid.
-func nameOf(key []byte) (stage uint32, k *spatev1.SnapshotKey, ok bool) {
 	end := len(key) - 8
 	if end <= processAt+1 || key[end-1] != 0 {
-		return 0, nil, false
+		return fmt.Sprintf("snapshot %x", key)
 	}
-	return binary.BigEndian.Uint32(key), &spatev1.SnapshotKey{
+	return fmt.Sprintf("stage %d, %s", binary.BigEndian.Uint32(key)+1, KeyText(&spatev1.SnapshotKey{
 		Agent: string(key[processAt : end-1]), Incarnation: binary.BigEndian.Uint64(key[end:]),
 		Sequence: binary.BigEndian.Uint64(key[4:]),
-	}, true
+	}))
 }
 
 // Has reports whether the ledger has a snapshot of a stage under a key.
@@ -212,64 +205,54 @@ func (l *Ledger) Has(stage uint32, k *spatev1.SnapshotKey) (found bool, err erro
 	return found, nil
 }
 
-// Snapshots calls fn with each snapshot of a stage, ordered by sequence, agent and incarnation, and stops at fn's first
-// error. fn may keep the snapshot and must not write to the ledger.
-func (l *Ledger) Snapshots(stage uint32, fn func(*spatev1.Snapshot) error) error {
-	return l.snapshots(stage, func(encoded []byte) []byte { return encoded }, fn)
-}
-
-// Measurements is Snapshots, but leaves out the request rows, which are most of a snapshot and in no sum.
+// Measurements calls fn with each snapshot of a stage, ordered by sequence, agent and incarnation, and stops at fn's
+// first error. It leaves out the request rows, which are most of a snapshot and in no sum. fn may keep the snapshot and
+// must not write to the ledger.
 func (l *Ledger) Measurements(stage uint32, fn func(*spatev1.Snapshot) error) error {
-	return l.snapshots(stage, withoutRows, fn)
+	return l.snapshots(stage, false, func(encoded []byte) error { return decoded(encoded, fn) })
 }
 
-// Arrivals is Snapshots in the order of their arrival, which is nearly that of time.
-func (l *Ledger) Arrivals(stage uint32, fn func(*spatev1.Snapshot) error) error {
+// Rows calls fn with the request rows of each snapshot of a stage, and stops at fn's first error. Snapshots come in the
+// order of their arrival, which is nearly that of time, with nothing but their names and windows. Rows are encoded, and
+// valid until fn returns.
+func (l *Ledger) Rows(stage uint32, fn func(of *spatev1.Snapshot, rows [][]byte) error) error {
+	names := []protowire.Number{field("key"), field("stage_index"), field("window")}
+	return l.snapshots(stage, true, func(encoded []byte) error {
+		name, rows := parted(encoded, func(n protowire.Number) bool { return slices.Contains(names, n) })
+		s := &spatev1.Snapshot{}
+		if err := proto.Unmarshal(name, s); err != nil {
+			return err
+		}
+		return fn(s, rows)
+	})
+}
+
+// Read is how many bytes of snapshots this process has read from ledgers, for those who show how far it is.
+var Read atomic.Int64
+
+// snapshots calls fn with each encoded snapshot of a stage, ordered by name, or as they arrived.
+func (l *Ledger) snapshots(stage uint32, asArrived bool, fn func([]byte) error) error {
 	return l.viewStage(stage, func(store snapshotStore, prefix []byte) error {
-		var first, last []byte
+		var numbers []uint64
 		places := store.places.Cursor()
 		for k, at := places.Seek(prefix); bytes.HasPrefix(k, prefix); k, at = places.Next() {
 			number, err := arrival(k, at)
 			if err != nil {
 				return err
 			}
-			if first == nil || bytes.Compare(number, first) < 0 {
-				first = number
-			}
-			if bytes.Compare(number, last) > 0 {
-				last = number
-			}
+			numbers = append(numbers, binary.BigEndian.Uint64(number))
 		}
-		ofStage := func(s *spatev1.Snapshot) error {
-			if s.GetStageIndex() != stage {
-				return nil // stages overlap by their last snapshots
-			}
-			return fn(s)
+		if asArrived {
+			slices.Sort(numbers)
 		}
-		arrived := store.arrived.Cursor()
-		for k, v := arrived.Seek(first); k != nil && bytes.Compare(k, last) <= 0; k, v = arrived.Next() {
-			encoded, err := unsealed(arrivalBucket, k, v)
+		for _, number := range numbers {
+			key := numberKey(number)
+			encoded, err := unsealed(arrivalBucket, key, store.arrived.Get(key))
 			if err != nil {
-				return &DamageError{Lost: []string{nameText(k)}}
+				return &DamageError{Lost: []string{nameText(key)}}
 			}
-			if err := decoded(encoded, ofStage); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// snapshots implements Snapshots. part returns what is decoded of an encoded snapshot.
-func (l *Ledger) snapshots(stage uint32, part func([]byte) []byte, fn func(*spatev1.Snapshot) error) error {
-	return l.viewStage(stage, func(store snapshotStore, prefix []byte) error {
-		c := store.places.Cursor()
-		for k, at := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, at = c.Next() {
-			v, err := store.at(k, at)
-			if err != nil {
-				return err
-			}
-			if err := decoded(part(v), fn); err != nil {
+			Read.Add(int64(len(encoded)))
+			if err := fn(encoded); err != nil {
 				return err
 			}
 		}
@@ -279,46 +262,52 @@ func (l *Ledger) snapshots(stage uint32, part func([]byte) []byte, fn func(*spat
 
 // viewStage runs fn in a read transaction on the snapshots. prefix is that of the names of a stage's.
 func (l *Ledger) viewStage(stage uint32, fn func(store snapshotStore, prefix []byte) error) error {
+	if l.shallow {
+		return errors.New("the ledger was opened to look at its records only")
+	}
 	prefix := binary.BigEndian.AppendUint32(nil, stage)
-	if err := l.viewSnapshots(func(store snapshotStore) error { return fn(store, prefix) }); err != nil {
+	if err := l.view(func(tx *bbolt.Tx) error { return fn(snapshotsOf(tx), prefix) }); err != nil {
 		return fmt.Errorf("read snapshots of stage %d: %w", stage+1, err)
 	}
 	return nil
 }
 
-// decoded calls fn with an encoded snapshot.
+// decoded calls fn with an encoded snapshot without its request rows.
 func decoded(encoded []byte, fn func(*spatev1.Snapshot) error) error {
+	measured, _ := parted(encoded, func(protowire.Number) bool { return true })
 	s := &spatev1.Snapshot{}
-	if err := proto.Unmarshal(encoded, s); err != nil {
+	if err := proto.Unmarshal(measured, s); err != nil {
 		return err
 	}
 	return fn(s)
 }
 
-// rowsField is the number of the field of a snapshot with its request rows.
-var rowsField = (&spatev1.Snapshot{}).ProtoReflect().Descriptor().Fields().ByName("records").Number()
-
-// withoutRows returns an encoded snapshot without its request rows. It decodes nothing, and does not change encoded.
-func withoutRows(encoded []byte) (out []byte) {
+// parted returns wanted fields of an encoded snapshot, and apart from them its request rows. It decodes nothing, and
+// does not change encoded, of which the rows are parts.
+func parted(encoded []byte, wanted func(protowire.Number) bool) (out []byte, rows [][]byte) {
 	for rest := encoded; len(rest) > 0; {
-		number, _, n := protowire.ConsumeField(rest)
-		if n < 0 {
-			return encoded // decoding it says what is wrong
-		}
-		if number != rowsField {
+		number, kind, n := protowire.ConsumeField(rest)
+		switch {
+		case n < 0:
+			return encoded, nil // decoding it says what is wrong
+		case number == rowsField && kind == protowire.BytesType:
+			_, _, tag := protowire.ConsumeTag(rest)
+			row, _ := protowire.ConsumeBytes(rest[tag:])
+			rows = append(rows, row)
+		case wanted(number):
 			out = append(out, rest[:n]...)
 		}
 		rest = rest[n:]
 	}
-	return out
+	return out, rows
 }
 
-// viewSnapshots runs fn in a read transaction on the snapshots.
-func (l *Ledger) viewSnapshots(fn func(snapshotStore) error) error {
-	if l.shallow {
-		return errors.New("the ledger was opened to look at its records only")
-	}
-	return l.view(func(tx *bbolt.Tx) error { return fn(snapshotsOf(tx)) })
+// rowsField is the number of the field of a snapshot with its request rows.
+var rowsField = field("records")
+
+// field returns the number of a field of a snapshot.
+func field(name protoreflect.Name) protowire.Number {
+	return (&spatev1.Snapshot{}).ProtoReflect().Descriptor().Fields().ByName(name).Number()
 }
 
 // KeyText returns the name of a snapshot for people.
@@ -379,7 +368,7 @@ func (s snapshotStore) put(k *recordWriter, name, value []byte) error {
 	if err != nil {
 		return err
 	}
-	at := binary.BigEndian.AppendUint64(nil, number)
+	at := numberKey(number)
 	if err := k.add(arrivalBucket, at, value); err != nil {
 		return err
 	}

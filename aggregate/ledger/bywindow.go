@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"slices"
 
 	"go.etcd.io/bbolt"
@@ -17,9 +16,8 @@ import (
 // error. It holds one snapshot of each agent's process in memory: each process delivers its windows in order, so
 // ByWindow only has to merge the processes. fn may keep the snapshot and must not write to the ledger.
 func (l *Ledger) ByWindow(stage uint32, fn func(*spatev1.Snapshot) error) error {
-	err := l.viewSnapshots(func(store snapshotStore) error {
-		var err error
-		readers := readersOf(store, stage)
+	return l.viewStage(stage, func(store snapshotStore, prefix []byte) (err error) {
+		readers := readersOf(store, prefix)
 		for _, r := range readers {
 			err = errors.Join(err, r.next())
 		}
@@ -37,16 +35,11 @@ func (l *Ledger) ByWindow(stage uint32, fn func(*spatev1.Snapshot) error) error 
 		}
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("read windows of stage %d: %w", stage+1, err)
-	}
-	return nil
 }
 
 // readersOf returns a reader for each process that has snapshots of a stage, before its first one, sorted by process.
-func readersOf(from snapshotStore, stage uint32) (readers []*reader) {
+func readersOf(from snapshotStore, prefix []byte) (readers []*reader) {
 	of := map[string]*reader{}
-	prefix := binary.BigEndian.AppendUint32(nil, stage)
 	c := from.places.Cursor()
 	for key, _ := c.Seek(prefix); bytes.HasPrefix(key, prefix) && len(key) > processAt; key, _ = c.Next() {
 		r := of[string(key[processAt:])]
@@ -65,8 +58,8 @@ func readersOf(from snapshotStore, stage uint32) (readers []*reader) {
 // Newest calls fn with the newest snapshot of each process that has any of a stage, without request rows, and stops at
 // fn's first error. Of the others it reads only the names.
 func (l *Ledger) Newest(stage uint32, fn func(*spatev1.Snapshot) error) error {
-	err := l.viewSnapshots(func(store snapshotStore) error {
-		for _, r := range readersOf(store, stage) {
+	return l.viewStage(stage, func(store snapshotStore, prefix []byte) error {
+		for _, r := range readersOf(store, prefix) {
 			r.sequence = r.last
 			if err := r.next(); err != nil {
 				return err
@@ -77,10 +70,6 @@ func (l *Ledger) Newest(stage uint32, fn func(*spatev1.Snapshot) error) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("read newest snapshots of stage %d: %w", stage+1, err)
-	}
-	return nil
 }
 
 // reader reads the snapshots of one process in order.
@@ -109,7 +98,7 @@ func (r *reader) next() error {
 			if err != nil {
 				return err
 			}
-			return decoded(withoutRows(value), func(s *spatev1.Snapshot) error { r.snapshot = s; return nil })
+			return decoded(value, func(s *spatev1.Snapshot) error { r.snapshot = s; return nil })
 		}
 		r.sequence = max(r.sequence+1, binary.BigEndian.Uint64(key[4:])) // of the next that there is
 	}

@@ -59,7 +59,7 @@ func (c Change) write(k *recordWriter) error {
 		}
 	}
 	for _, event := range c.Events {
-		if err := k.putMessage(eventsBucket, eventKey(event.GetNumber()), event); err != nil {
+		if err := k.putMessage(eventsBucket, numberKey(event.GetNumber()), event); err != nil {
 			return err
 		}
 	}
@@ -159,7 +159,7 @@ func (l *Ledger) Stages() ([]*spatev1.StageRecord, error) {
 func (l *Ledger) Events(after uint64, fn func(*spatev1.FollowRunResponse) error) error {
 	err := l.view(func(tx *bbolt.Tx) error {
 		c := tx.Bucket(eventsBucket).Cursor()
-		for k, v := c.Seek(eventKey(after + 1)); k != nil; k, v = c.Next() {
+		for k, v := c.Seek(numberKey(after + 1)); k != nil; k, v = c.Next() {
 			e := &spatev1.FollowRunResponse{}
 			if err := readRecord(eventsBucket, k, v, e); err != nil {
 				return err
@@ -176,5 +176,5 @@ func (l *Ledger) Events(after uint64, fn func(*spatev1.FollowRunResponse) error)
 	return nil
 }
 
-// eventKey returns the key of an event. Keys sort by number.
-func eventKey(number uint64) []byte { return binary.BigEndian.AppendUint64(nil, number) }
+// numberKey returns the key of an event or an arrival. Keys sort by number.
+func numberKey(number uint64) []byte { return binary.BigEndian.AppendUint64(nil, number) }

@@ -178,7 +178,7 @@ func useAll(path string) {
 	_, _ = l.Checkpoint()
 	_ = l.Events(0, func(*spatev1.FollowRunResponse) error { return nil })
 	for stage := range uint32(3) {
-		_ = l.Snapshots(stage, func(*spatev1.Snapshot) error { return nil })
+		_ = l.Rows(stage, func(*spatev1.Snapshot, [][]byte) error { return nil })
 	}
 	_, _ = l.Append([]*spatev1.Snapshot{fixture.SnapshotOf(9, "z", 1, 1)})
 	_ = l.Put(Change{Checkpoint: &spatev1.Checkpoint{Phase: "running"}})

@@ -67,6 +67,8 @@ var (
 	eventsBucket   = []byte("events")
 
 	inventoryBucket = []byte("inventory")
+	// recordBuckets are those whose records the inventory counts.
+	recordBuckets = [][]byte{metaBucket, stagesBucket, snapshotBucket, arrivalBucket, eventsBucket}
 
 	formatKey     = []byte("format")
 	versionKey    = []byte("version")
@@ -231,7 +233,7 @@ func openError(err error) error {
 
 // initialise creates the buckets of a new file and writes its first records.
 func initialise(tx *bbolt.Tx, first Change) error {
-	for _, name := range append(recordBuckets(), inventoryBucket) {
+	for _, name := range append(recordBuckets, inventoryBucket) {
 		if _, err := tx.CreateBucket(name); err != nil {
 			return err
 		}
@@ -240,7 +242,7 @@ func initialise(tx *bbolt.Tx, first Change) error {
 		return err
 	}
 	k := writerOf(tx)
-	for _, name := range recordBuckets() {
+	for _, name := range recordBuckets {
 		k.holdings[string(name)] = bucketSum{}
 	}
 	if err := k.put(metaBucket, versionKey, binary.BigEndian.AppendUint32(nil, ledgerVersion)); err != nil {
@@ -253,11 +255,6 @@ func initialise(tx *bbolt.Tx, first Change) error {
 		return err
 	}
 	return k.close()
-}
-
-// recordBuckets returns the buckets whose records the inventory counts.
-func recordBuckets() [][]byte {
-	return [][]byte{metaBucket, stagesBucket, snapshotBucket, arrivalBucket, eventsBucket}
 }
 
 // Close writes the waiting batches and closes the file. It blocks until both are done. A second call does nothing.

@@ -71,7 +71,11 @@ func contentsOf(l *Ledger) (string, error) {
 	err5 := l.Events(0, func(e *spatev1.FollowRunResponse) error { add(e); return nil })
 	err := errors.Join(err1, err2, err3, err4, err5)
 	for stage := range uint32(3) {
-		err = errors.Join(err, l.Snapshots(stage, func(s *spatev1.Snapshot) error { add(s); return nil }))
+		err = errors.Join(err, l.Measurements(stage, func(s *spatev1.Snapshot) error { add(s); return nil }))
+		err = errors.Join(err, l.Rows(stage, func(_ *spatev1.Snapshot, rows [][]byte) error {
+			fmt.Fprintf(&out, "%x\n", rows)
+			return nil
+		}))
 		err = errors.Join(err, l.ByWindow(stage, func(s *spatev1.Snapshot) error { add(s); return nil }))
 	}
 	return out.String(), err

@@ -42,7 +42,7 @@ func newLedger(t testing.TB) (*Ledger, string) {
 func held(t testing.TB, l *Ledger, stage uint32) []string {
 	t.Helper()
 	keys := []string{}
-	err := l.Snapshots(stage, func(s *spatev1.Snapshot) error {
+	err := l.Measurements(stage, func(s *spatev1.Snapshot) error {
 		keys = append(keys, fmt.Sprintf("%s/%d/%d", s.GetKey().GetAgent(), s.GetKey().GetIncarnation(),
 			s.GetKey().GetSequence()))
 		return nil
@@ -170,7 +170,7 @@ func TestSnapshotsComeByNameWhateverTheirArrival(t *testing.T) {
 		}
 	}
 	var got []string
-	err := l.Snapshots(0, func(s *spatev1.Snapshot) error {
+	err := l.Measurements(0, func(s *spatev1.Snapshot) error {
 		got = append(got, fmt.Sprint(s.GetKey().GetAgent(), " ", s.GetKey().GetSequence()))
 		return nil
 	})

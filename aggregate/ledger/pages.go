@@ -120,7 +120,7 @@ func (w *walk) secondMeta() int64 {
 func (w *walk) fault(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if w.bucket != "" {
-		text += " (of its " + kindOf(w.bucket) + ")"
+		text += " (of its " + kinds[w.bucket] + ")"
 	}
 	if len(w.faults) == mostFaults {
 		w.more++
@@ -184,7 +184,7 @@ func (w *walk) open(id uint64, e element) {
 	}
 	name := string(e.key)
 	w.buckets[name] = native.Uint64(e.value[8:])
-	if kindOf(name) == "" {
+	if kinds[name] == "" {
 		w.fault("page %d: a part that no ledger has", id)
 		return
 	}

@@ -104,19 +104,19 @@ func (r *finding) wrong(w *walk) (wrong []string) {
 	if !r.format {
 		add("its first record is not that of a ledger")
 	}
-	for _, name := range recordBuckets() {
+	for _, name := range recordBuckets {
 		bucket := string(name)
 		noted, known := r.noted[bucket]
 		switch found, broken := r.found[bucket], r.broken[bucket]; {
 		case !w.wanted(bucket):
 		case !known:
-			add("it lacks the number of %s it has", kindOf(bucket))
+			add("it lacks the number of %s it has", kinds[bucket])
 		case broken > 0:
-			add("of %d %s %d are damaged", noted.records, kindOf(bucket), broken)
+			add("of %d %s %d are damaged", noted.records, kinds[bucket], broken)
 		case found.records != noted.records:
-			add("of %d %s %d are there", noted.records, kindOf(bucket), found.records)
+			add("of %d %s %d are there", noted.records, kinds[bucket], found.records)
 		case found != noted:
-			add("its %s are not those that were written last", kindOf(bucket))
+			add("its %s are not those that were written last", kinds[bucket])
 		case bucket == string(arrivalBucket) &&
 			r.last > w.buckets[bucket]: // the next snapshot would overwrite an existing one
 			add("it has snapshot number %d, and counts %d", r.last, w.buckets[bucket])
@@ -129,23 +129,11 @@ func (r *finding) wrong(w *walk) (wrong []string) {
 	return wrong
 }
 
-// kindOf returns the name of a bucket's records for people, or "" if ledgers have no such bucket.
-func kindOf(bucket string) string {
-	switch bucket {
-	case string(metaBucket):
-		return "records of the run"
-	case string(stagesBucket):
-		return "records of stages"
-	case string(snapshotBucket):
-		return "names of snapshots"
-	case string(arrivalBucket):
-		return "snapshots"
-	case string(eventsBucket):
-		return "events"
-	case string(inventoryBucket):
-		return "counts"
-	}
-	return ""
+// kinds are the names of the buckets' records for people.
+var kinds = map[string]string{
+	string(metaBucket): "records of the run", string(stagesBucket): "records of stages",
+	string(snapshotBucket): "names of snapshots", string(arrivalBucket): "snapshots", string(eventsBucket): "events",
+	string(inventoryBucket): "counts",
 }
 
 // inspectVersion returns an error that says what to do, if the ledger's layout has another version.

@@ -15,10 +15,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/aggregate/ledger"
-	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/compare"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/report/requests"
 )
 
 // File is a run that was opened.
@@ -156,7 +156,7 @@ func OfLedger(l *ledger.Ledger, result *results.Result) (*compare.Run, error) {
 	}
 	if result.Run.Records != nil {
 		run.Requests = func(stage uint32, each func(*compare.Request) error) error {
-			return eachRequest(l, records[stage], each)
+			return requests.Measured(l, records[stage], each)
 		}
 	}
 	return run, nil
@@ -172,28 +172,4 @@ func definition(s *spatev1.Stage) (string, error) {
 	}
 	sum := sha256.Sum256(encoded)
 	return hex.EncodeToString(sum[:]), nil
-}
-
-// eachRequest calls each with the measured requests of a stage's result. It holds those of one snapshot in memory.
-func eachRequest(l *ledger.Ledger, rec *spatev1.StageRecord, each func(*compare.Request) error) error {
-	return l.Snapshots(rec.GetStage().GetIndex(), func(s *spatev1.Snapshot) error {
-		if !merge.InResult(rec, s) {
-			return nil
-		}
-		for _, r := range s.GetRecords() {
-			if r.GetUnmeasured() {
-				continue
-			}
-			if err := each(&compare.Request{
-				Index: r.GetIndex(), Turn: r.GetTurn(), ISLAsked: r.GetIslAsked(), OSLAsked: r.GetOslAsked(),
-				BodyHash: r.GetBodyHash(), StartNs: r.GetStartNs(), EndNs: r.GetEndNs(),
-				FirstTokenNs: r.FirstTokenNs, LastTokenNs: r.LastTokenNs, OutputTokens: r.GetOutputTokens(),
-				ITLNs: r.GetItlNs(), Cancelled: r.GetCancelled(),
-				Completed: !r.GetCancelled() && r.GetErrorClass() == spatev1.ErrorClass_ERROR_CLASS_UNSPECIFIED,
-			}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 }

@@ -89,9 +89,9 @@ func allOf(path string) ([]byte, error) {
 	}
 	out, err := json.Marshal(result)
 	for _, stage := range result.Stages {
-		err = errors.Join(err, l.Snapshots(stage.Index, func(s *spatev1.Snapshot) error {
+		err = errors.Join(err, l.Rows(stage.Index, func(s *spatev1.Snapshot, rows [][]byte) error {
 			text, err := proto.MarshalOptions{Deterministic: true}.Marshal(s)
-			out = append(out, text...)
+			out = append(append(out, text...), bytes.Join(rows, nil)...)
 			return err
 		}))
 	}

@@ -186,7 +186,7 @@ func snapshotsOf(path string) (map[string]bool, error) {
 	held := map[string]bool{}
 	stages, err := ledger.Stages()
 	for _, rec := range stages {
-		err = errors.Join(err, ledger.Snapshots(rec.GetStage().GetIndex(), func(s *spatev1.Snapshot) error {
+		err = errors.Join(err, ledger.Measurements(rec.GetStage().GetIndex(), func(s *spatev1.Snapshot) error {
 			held[s.GetKey().String()] = true
 			return nil
 		}))

@@ -3,12 +3,14 @@ package requests
 import (
 	"cmp"
 	_ "embed"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/spate-load/spate/aggregate/results"
@@ -22,33 +24,18 @@ import (
 //go:embed columns.tsv
 var catalogue string
 
-// columns are the columns of request rows. Each has the value of the field of spatev1.RequestRecord with its name, or
-// that of own.
+// columns are the columns of request rows. Each has the value of the field of spatev1.RequestRecord with its name,
+// unless own has a text for it.
 var columns = columnsOf(catalogue)
 
 // column is a column of request rows.
 type column struct {
 	name, meaning string
-	field         protoreflect.FieldDescriptor
-	own           func(*record) any // in place of the field's value
+	field         protowire.Number // 0: text is its value, or it is the index of the stage
+	text          func([]byte, *row) []byte
+	kind          protoreflect.Kind
 	node          parquet.Node
-}
-
-// record is what a row is made from.
-type record struct {
-	*spatev1.RequestRecord
-	stage uint32
-	agent string
-	part  string              // empty: the workload is not a mixture
-	ids   *measure.RequestIDs // nil: it has no trace
-}
-
-// trace returns the ID of its trace. Nil: it has none.
-func (r *record) trace() *string {
-	if r.ids == nil {
-		return nil
-	}
-	return new(string(measure.AppendTraceID(nil, r.ids.String(r.GetIndex(), int(r.GetTurn())))))
+	optional      bool
 }
 
 // word is the type of texts of which few differ.
@@ -60,93 +47,101 @@ var nodes = map[protoreflect.Kind]parquet.Node{
 	protoreflect.Uint32Kind: parquet.Uint(32), protoreflect.Uint64Kind: parquet.Uint(64), protoreflect.StringKind: word,
 }
 
-// own are the columns whose values are not those of fields.
+// own are the columns whose types are not those of their fields, or whose values are texts of their own.
 var own = map[string]column{
-	"stage": {node: nodes[protoreflect.Uint32Kind], own: func(r *record) any { return r.stage }},
-	"agent": {node: word, own: func(r *record) any { return r.agent }},
-	"part":  {node: parquet.Optional(word), own: func(r *record) any { return r.part }},
-	"error_class": {node: parquet.Optional(word), own: func(r *record) any {
-		if r.GetErrorClass() == spatev1.ErrorClass_ERROR_CLASS_UNSPECIFIED {
-			return nil
+	"stage": {kind: protoreflect.Uint32Kind, node: nodes[protoreflect.Uint32Kind]},
+	"agent": {node: word, text: func(b []byte, r *row) []byte { return append(b, r.agent...) }},
+	"part":  {node: parquet.Optional(word), text: func(b []byte, r *row) []byte { return append(b, r.partName()...) }},
+	"error_class": {node: parquet.Optional(word), text: func(b []byte, r *row) []byte {
+		class := spatev1.ErrorClass(r.numbers[errorClass])
+		if class == spatev1.ErrorClass_ERROR_CLASS_UNSPECIFIED {
+			return b
 		}
-		return measure.ErrorName(r.GetErrorClass(), r.GetHttpStatus())
+		return append(b, measure.ErrorName(class, uint32(r.numbers[httpStatus]))...)
 	}},
-	"http_status": {node: parquet.Optional(nodes[protoreflect.Uint32Kind]), own: func(r *record) any {
-		if r.GetHttpStatus() == 0 {
-			return nil
-		}
-		return r.GetHttpStatus()
+	"trace_id": {node: parquet.Optional(parquet.String()), text: func(b []byte, r *row) []byte { return r.appendTrace(b) }},
+	"body_hash": {node: parquet.String(), text: func(b []byte, r *row) []byte {
+		var hash [8]byte
+		binary.BigEndian.PutUint64(hash[:], uint64(r.numbers[bodyHash]))
+		return hex.AppendEncode(b, hash[:])
 	}},
-	"trace_id":  {node: parquet.Optional(parquet.String()), own: func(r *record) any { return *cmp.Or(r.trace(), new("")) }},
-	"error":     {node: parquet.Optional(parquet.String()), own: func(r *record) any { return r.GetError() }},
-	"body_hash": {node: parquet.String(), own: func(r *record) any { return fmt.Sprintf("%016x", r.GetBodyHash()) }},
-	"itl_ns": {node: parquet.List(nodes[protoreflect.Int64Kind]), own: func(r *record) any {
-		return append([]int64{}, r.GetItlNs()...)
-	}},
+	"http_status": {node: parquet.Optional(nodes[protoreflect.Uint32Kind])},
+	"error":       {node: parquet.Optional(parquet.String())},
+	"itl_ns":      {node: parquet.List(nodes[protoreflect.Int64Kind])},
 }
 
 // columnsOf fills in the fields and types of columns.
 func columnsOf(catalogue string) (columns []column) {
-	fields := (&spatev1.RequestRecord{}).ProtoReflect().Descriptor().Fields()
 	for line := range strings.Lines(catalogue) {
 		name, meaning, _ := strings.Cut(strings.TrimSpace(line), "\t")
 		c := own[name]
-		if c.name, c.meaning = name, meaning; c.own == nil {
-			c.field = fields.ByName(protoreflect.Name(name))
-			c.node = nodes[c.field.Kind()]
-			if c.field.HasPresence() || c.field.Kind() == protoreflect.StringKind {
-				c.node = parquet.Optional(c.node)
+		c.name, c.meaning = name, meaning
+		if f := fields.ByName(protoreflect.Name(name)); f != nil && c.text == nil {
+			if c.field, c.kind = f.Number(), f.Kind(); c.node == nil {
+				c.node = nodes[c.kind]
+				if f.HasPresence() || c.kind == protoreflect.StringKind {
+					c.node = parquet.Optional(c.node)
+				}
 			}
 		}
+		c.optional = c.node.Optional()
 		columns = append(columns, c)
 	}
 	return columns
 }
 
-// value returns a row's value. It is nil if there is none.
-func (c *column) value(r *record) (v any) {
-	switch m := r.ProtoReflect(); {
-	case c.own != nil:
-		v = c.own(r)
-	case c.field.HasPresence() && !m.Has(c.field):
-		return nil
-	default:
-		v = m.Get(c.field).Interface()
+// appendTo appends a row's values to those of other rows. They are valid until the row is decoded again.
+func (c *column) appendTo(values []parquet.Value, r *row) []parquet.Value {
+	if c.field == itlNs && len(r.gaps()) > 0 {
+		for i, gap := range r.list {
+			values = append(values, parquet.Int64Value(gap))
+			values[len(values)-1].SetRepetitionLevel(min(i, 1))
+			values[len(values)-1].SetDefinitionLevel(1)
+		}
+		return values
 	}
-	if v == "" {
-		return nil
+	values = append(values, c.value(r))
+	if last := &values[len(values)-1]; c.optional && !last.IsNull() {
+		last.SetDefinitionLevel(1)
 	}
-	return v
+	return values
 }
 
-// appendTo appends a row's values of the column at a place to those of a Parquet file.
-func (c *column) appendTo(row parquet.Row, place int, r *record) parquet.Row {
-	definition := 0
-	if c.node.Optional() {
-		definition = 1
-	}
-	if m := r.ProtoReflect(); c.own == nil && (!c.field.HasPresence() || m.Has(c.field)) {
-		switch v := m.Get(c.field); c.field.Kind() { // most values, without a copy on the heap
-		case protoreflect.Int64Kind:
-			return append(row, parquet.Int64Value(v.Int()).Level(0, definition, place))
-		case protoreflect.Uint32Kind:
-			return append(row, parquet.Int32Value(int32(v.Uint())).Level(0, definition, place))
+// value returns a row's value. It is null if there is none, and for lists.
+func (c *column) value(r *row) parquet.Value {
+	n := r.numbers[c.field]
+	switch {
+	case c.text != nil:
+		from := len(r.memory)
+		if r.memory = c.text(r.memory, r); len(r.memory) == from {
+			return parquet.NullValue()
 		}
+		return parquet.ByteArrayValue(r.memory[from:])
+	case c.field == itlNs || c.optional && !r.has(c.field):
+		return parquet.NullValue()
+	case c.kind == protoreflect.StringKind:
+		return parquet.ByteArrayValue(r.texts[c.field])
+	case c.kind == protoreflect.BoolKind:
+		return parquet.BooleanValue(n != 0)
+	case c.kind == protoreflect.Uint32Kind:
+		return parquet.Int32Value(int32(n))
 	}
-	switch v := c.value(r).(type) {
-	case nil:
-		return append(row, parquet.NullValue().Level(0, 0, place))
-	case []int64:
-		if len(v) == 0 {
-			return append(row, parquet.NullValue().Level(0, 0, place))
-		}
-		for i, n := range v {
-			row = append(row, parquet.Int64Value(n).Level(min(i, 1), 1, place))
-		}
-		return row
-	default:
-		return append(row, parquet.ValueOf(v).Level(0, definition, place))
+	return parquet.Int64Value(n)
+}
+
+// plain returns a row's value for JSON.
+func (c *column) plain(r *row) any {
+	switch v := c.value(r); {
+	case c.field == itlNs:
+		return append([]int64{}, r.gaps()...)
+	case v.IsNull():
+		return nil
+	case v.Kind() == parquet.ByteArray:
+		return string(v.ByteArray())
+	case v.Kind() == parquet.Boolean:
+		return v.Boolean()
 	}
+	return r.numbers[c.field]
 }
 
 // schema returns the schema of a Parquet file.

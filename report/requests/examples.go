@@ -5,10 +5,11 @@ import (
 	"math"
 	"slices"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/plans/naming"
-	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // Limits on the examples of a stage: the slowest requests, and the gaps of each.
@@ -26,12 +27,11 @@ func AddExamples(l *ledger.Ledger, r *results.Result) error {
 			continue
 		}
 		picks := []pick{{"p50", 1, s.E2E.P50, nil}, {"p99", 1, s.E2E.P99, nil}, {"slowest", mostSlow, s.E2E.Max, nil}}
-		err := eachArrival(l, rec, func(r record) error {
-			if r.GetUnmeasured() || r.GetCancelled() || r.LastTokenNs == nil || r.GetErrorClass() != 0 {
-				return nil
-			}
-			for i := range picks {
-				picks[i].add(r)
+		err := eachArrival(l, rec, func(r *row) error {
+			if r.numbers[unmeasured] == 0 && r.completed() && r.has(lastTokenNs) {
+				for i := range picks {
+					picks[i].add(r)
+				}
 			}
 			return nil
 		})
@@ -40,7 +40,7 @@ func AddExamples(l *ledger.Ledger, r *results.Result) error {
 		}
 		for _, p := range picks {
 			for _, row := range p.rows {
-				s.Examples = append(s.Examples, p.example(row, rec.GetStage().GetTarget()))
+				s.Examples = append(s.Examples, p.example(row))
 			}
 		}
 	}
@@ -48,39 +48,50 @@ func AddExamples(l *ledger.Ledger, r *results.Result) error {
 }
 
 // e2e returns the E2E of a row in milliseconds.
-func e2e(r record) float64 { return *since(r.GetStartNs(), r.LastTokenNs) }
+func e2e(r *row) float64 { return float64(r.numbers[lastTokenNs]-r.numbers[startNs]) / 1e6 }
 
 // pick keeps the rows whose E2E is nearest to one, the nearest first.
 type pick struct {
 	of   string
 	most int
 	near float64 // in milliseconds
-	rows []record
+	rows []*row
 }
 
 // add adds the row of a completed request to its place, and drops the furthest if there are too many.
-func (p *pick) add(r record) {
-	far := func(r record) float64 { return math.Abs(e2e(r) - p.near) }
-	at, _ := slices.BinarySearchFunc(p.rows, r, func(a, b record) int {
-		return cmp.Or(cmp.Compare(far(a), far(b)), inOrder(a, b))
+func (p *pick) add(r *row) {
+	far := func(r *row) float64 { return math.Abs(e2e(r) - p.near) }
+	at := slices.IndexFunc(p.rows, func(b *row) bool {
+		return cmp.Or(cmp.Compare(far(r), far(b)), inOrder(r.record, b.record)) < 0
 	})
+	if at < 0 {
+		at = len(p.rows)
+	}
 	if at < p.most {
-		p.rows = slices.Insert(p.rows, at, r)
+		p.rows = slices.Insert(p.rows, at, &row{})
+		_ = p.rows[at].decode(r.kept()) // as r was
 		p.rows = p.rows[:min(len(p.rows), p.most)]
 	}
 }
 
 // example returns a row as an example.
-func (p *pick) example(r record, target *spatev1.Target) results.Example {
-	start := r.GetStartNs()
-	x := results.Example{Of: p.of, Index: r.GetIndex(), Turn: r.GetTurn(), Agent: r.agent, TraceID: r.trace(),
-		Endpoint:     naming.Redacted(target.GetEndpoints()[r.GetEndpoint()]),
-		OutputTokens: r.OutputTokens, HeldMs: since(0, r.HeldNs), ConnectMs: since(0, r.ConnectNs),
-		ServerQueueMs: since(0, r.ServerQueueNs), SendDelayMs: *since(r.GetScheduledNs()+r.GetHeldNs(), &start),
-		SentMs: since(start, r.SentNs), FirstByteMs: since(start, r.FirstByteNs), TTFTMs: since(start, r.FirstTokenNs),
+func (p *pick) example(r *row) results.Example {
+	start := r.numbers[startNs]
+	of := func(from int64, name protoreflect.Name) *float64 { return since(from, r.optional(field(name))) }
+	x := results.Example{Of: p.of, Index: r.index, Turn: r.turn, Agent: r.agent,
+		Endpoint: naming.Redacted(r.stage.GetTarget().GetEndpoints()[r.numbers[field("endpoint")]]),
+		HeldMs:   of(0, "held_ns"), ConnectMs: of(0, "connect_ns"), ServerQueueMs: of(0, "server_queue_ns"),
+		SendDelayMs: *since(r.numbers[field("scheduled_ns")]+r.numbers[field("held_ns")], &start),
+		SentMs:      of(start, "sent_ns"), FirstByteMs: of(start, "first_byte_ns"), TTFTMs: of(start, "first_token_ns"),
 		E2EMs: e2e(r), Gaps: []results.Gap{}}
-	at := r.GetFirstTokenNs()
-	for _, gap := range r.GetItlNs() {
+	if r.has(outputTokens) {
+		x.OutputTokens = new(uint64(r.numbers[outputTokens]))
+	}
+	if trace := r.appendTrace(nil); trace != nil {
+		x.TraceID = new(string(trace))
+	}
+	at := r.numbers[firstTokenNs]
+	for _, gap := range r.gaps() {
 		x.Gaps = append(x.Gaps, results.Gap{AtMs: *since(start, &at), GapMs: *since(0, &gap)})
 		at += gap
 	}

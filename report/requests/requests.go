@@ -4,18 +4,19 @@ package requests
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 
 	"github.com/parquet-go/parquet-go"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/spate-load/spate/aggregate/ledger"
-	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/results"
-	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -32,37 +33,26 @@ const rowGroup = 100_000
 // the run keeps none, and an error if this program does not know the format. The ledger must stay open until the
 // function has returned.
 func Writer(ledger *ledger.Ledger, run *spatev1.RunRecord, r *results.Result) (func(io.Writer) error, error) {
-	var write func(io.Writer, func(func([]record) error) error) error
+	stages, err := ledger.Stages()
+	if err != nil {
+		return nil, err
+	}
+	each := func(each func([]record) error) (err error) {
+		for i := 0; i < len(stages) && err == nil; i++ {
+			err = eachRow(ledger, stages[i], window, each)
+		}
+		return err
+	}
+	meta := footer(r)
 	switch run.GetRecords() {
 	case "":
 		return nil, nil
 	case JSONL:
-		write = writeJSONL
+		return func(w io.Writer) error { return writeJSONL(w, each) }, nil
 	case Parquet:
-		write = func(w io.Writer, stages func(func([]record) error) error) error {
-			return writeParquet(w, footer(r), stages)
-		}
-	default:
-		return nil, fmt.Errorf("request rows are kept as %q, and this program knows %q and %q", run.GetRecords(),
-			JSONL, Parquet)
+		return func(w io.Writer) error { return writeParquet(w, meta, each) }, nil
 	}
-	return func(w io.Writer) error {
-		return write(w, func(each func([]record) error) error { return eachStage(ledger, each) })
-	}, nil
-}
-
-// eachStage calls each with the rows of each stage, some at a time, and stops at the first error.
-func eachStage(ledger *ledger.Ledger, each func([]record) error) error {
-	stages, err := ledger.Stages()
-	if err != nil {
-		return err
-	}
-	for _, stage := range stages {
-		if err := eachRow(ledger, stage, window, each); err != nil {
-			return err
-		}
-	}
-	return nil
+	return nil, fmt.Errorf("request rows are kept as %q, and this program knows %q and %q", run.GetRecords(), JSONL, Parquet)
 }
 
 // window is how many rows wait for earlier ones: some 50 MB.
@@ -70,17 +60,17 @@ const window = 50_000
 
 // eachRow calls each with the rows of a stage's result, some at a time, by index and turn. They arrived in the order of
 // their ends, and a stage may have millions: a row that arrived more than window rows after its successors comes out of
-// order.
+// order. each may keep them.
 func eachRow(ledger *ledger.Ledger, stage *spatev1.StageRecord, window int, each func([]record) error) error {
 	var rows []record
 	release := func(n int) error {
 		slices.SortStableFunc(rows, inOrder)
-		err := each(rows[:n])
-		rows = slices.Delete(rows, 0, n)
-		return err
+		released := rows[:n:n]
+		rows = append(make([]record, 0, 2*window), rows[n:]...)
+		return each(released)
 	}
-	err := eachArrival(ledger, stage, func(r record) error {
-		if rows = append(rows, r); len(rows) < 2*window {
+	err := eachArrival(ledger, stage, func(r *row) error {
+		if rows = append(rows, r.kept()); len(rows) < 2*window {
 			return nil
 		}
 		return release(len(rows) - window)
@@ -91,51 +81,20 @@ func eachRow(ledger *ledger.Ledger, stage *spatev1.StageRecord, window int, each
 	return release(len(rows))
 }
 
-// inOrder compares rows by index and turn.
-func inOrder(a, b record) int {
-	return cmp.Or(cmp.Compare(a.GetIndex(), b.GetIndex()), cmp.Compare(a.GetTurn(), b.GetTurn()),
-		cmp.Compare(a.agent, b.agent))
-}
-
-// eachArrival calls each with the rows of a stage's result as they arrived.
-func eachArrival(ledger *ledger.Ledger, stage *spatev1.StageRecord, each func(record) error) error {
-	var ids *measure.RequestIDs
-	return ledger.Arrivals(stage.GetStage().GetIndex(), func(s *spatev1.Snapshot) error {
-		if !merge.InResult(stage, s) {
-			return nil
-		}
-		if ids == nil && measure.Traced(stage.GetStage().GetTarget().GetHeaders()) {
-			ids = new(measure.RequestIDsOf(s.GetKey().GetRunId(), s.GetStageIndex()))
-		}
-		for _, r := range s.GetRecords() {
-			row := record{r, s.GetStageIndex(), s.GetKey().GetAgent(), partName(stage.GetStage(), r.GetPart()), ids}
-			if err := each(row); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// partName returns the name of a part of a stage's mixture. Empty: there is no mixture.
-func partName(stage *spatev1.Stage, part uint32) string {
-	if parts := stage.GetWorkload().GetMix().GetParts(); int64(part) < int64(len(parts)) {
-		return parts[part].GetWorkload().GetName()
-	}
-	return ""
-}
-
 // writeJSONL writes one JSON object per line.
 func writeJSONL(w io.Writer, stages func(func([]record) error) error) error {
 	var line bytes.Buffer
-	e := json.NewEncoder(&line)
+	e, r := json.NewEncoder(&line), &row{}
 	e.SetEscapeHTML(false)
-	return stages(func(rows []record) error {
-		for i := range rows {
+	return stages(func(records []record) error {
+		for _, of := range records {
+			if err := r.decode(of); err != nil {
+				return err
+			}
 			line.Reset()
 			for j := range columns {
 				line.WriteString(`,"` + columns[j].name + `":`)
-				if err := e.Encode(columns[j].value(&rows[i])); err != nil {
+				if err := e.Encode(columns[j].plain(r)); err != nil {
 					return err
 				}
 				line.Truncate(line.Len() - 1) // the line's end, which the encoder adds
@@ -150,27 +109,69 @@ func writeJSONL(w io.Writer, stages func(func([]record) error) error) error {
 	})
 }
 
-// writeParquet writes a Parquet file.
+// mostGroups is how many row groups are encoded at once, on however many cores: more would wait for the ledger.
+const mostGroups = 4
+
+// writeParquet writes a Parquet file. Row groups are encoded beside one another and beside the reading of the ledger,
+// and written in order.
 func writeParquet(w io.Writer, footer []parquet.WriterOption, stages func(func([]record) error) error) error {
 	p := parquet.NewGenericWriter[any](w, append(footer,
 		schema(),
 		parquet.CreatedBy("spate", "1", ""),
-		parquet.Compression(&parquet.Snappy),
-		parquet.MaxRowsPerRowGroup(rowGroup))...)
-	err := stages(func(records []record) error {
-		rows := make([]parquet.Row, 256)
-		for part := range slices.Chunk(records, len(rows)) {
-			for i := range part {
-				rows[i] = rows[i][:0]
-				for j := range columns {
-					rows[i] = columns[j].appendTo(rows[i], j, &part[i])
-				}
-			}
-			if _, err := p.WriteRows(rows[:len(part)]); err != nil {
+		parquet.Compression(&parquet.Snappy))...)
+	encoding, failed := errgroup.WithContext(context.Background())
+	encoding.SetLimit(min(runtime.GOMAXPROCS(0), mostGroups))
+	earlier := make(chan struct{})
+	close(earlier)
+	start := func(parts [][]record) {
+		group, before, written := p.BeginRowGroup(), earlier, make(chan struct{})
+		earlier = written
+		encoding.Go(func() error {
+			defer close(written)
+			err := encode(group, parts)
+			if <-before; err != nil || failed.Err() != nil {
 				return err
 			}
+			_, err = group.Commit()
+			return err
+		})
+	}
+	var parts [][]record
+	rows := 0
+	err := stages(func(records []record) error {
+		for part := range slices.Chunk(records, 256) {
+			if rest := rows + len(part) - rowGroup; rest >= 0 {
+				start(append(parts, part[:len(part)-rest]))
+				parts, rows, part = nil, 0, part[len(part)-rest:]
+			}
+			parts, rows = append(parts, part), rows+len(part)
 		}
-		return nil
+		return failed.Err()
 	})
-	return errors.Join(err, p.Close())
+	start(parts)
+	return errors.Join(cmp.Or(encoding.Wait(), err), p.Close())
+}
+
+// encode encodes the rows of a row group.
+func encode(group *parquet.ConcurrentRowGroupWriter, parts [][]record) error {
+	rows, values := make([]row, 64), []parquet.Value(nil)
+	for _, records := range parts {
+		for part := range slices.Chunk(records, len(rows)) {
+			for i, of := range part {
+				if err := rows[i].decode(of); err != nil {
+					return err
+				}
+			}
+			for j, column := range group.ColumnWriters() {
+				values = values[:0]
+				for i := range part {
+					values = columns[j].appendTo(values, &rows[i])
+				}
+				if _, err := column.WriteRowValues(values); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return group.Flush()
 }

@@ -44,7 +44,7 @@ func TestRowsComeInOrderAFewAtATime(t *testing.T) {
 					t.Errorf("%d rows at once", len(rows))
 				}
 				for _, r := range rows {
-					got = append(got, r.GetIndex())
+					got = append(got, r.index)
 				}
 				return nil
 			})

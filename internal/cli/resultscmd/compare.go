@@ -52,6 +52,8 @@ func (f *flags) run(cmd *cobra.Command, args []string) error {
 		return command.BadInputf("only one run is given: give another one, or --by target to compare its targets")
 	}
 	defer f.close()
+	done := terminal.Reading(cmd.ErrOrStderr())
+	defer done()
 	sides, err := f.sides(cmd.Context(), args)
 	if err != nil {
 		return command.BadInput(err)
@@ -60,6 +62,7 @@ func (f *flags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return command.BadInput(err)
 	}
+	done()
 	out := cmd.OutOrStdout()
 	if err := show.Write(out, c, f.Format, terminal.Width(out), f.All); err != nil {
 		return err

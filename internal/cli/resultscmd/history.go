@@ -94,6 +94,7 @@ func (f *historyFlags) compared(
 			return nil, "", command.BadInput(fmt.Errorf("--dir: %w", err))
 		}
 	}
+	defer terminal.Reading(cmd.ErrOrStderr())()
 	runs, err := f.read(cmd, names, named)
 	if err != nil {
 		return nil, "", command.BadInput(err)

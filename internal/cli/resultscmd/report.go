@@ -64,7 +64,9 @@ func (f *reportFlags) run(cmd *cobra.Command, args []string) error {
 	if err := f.keepBaseline(dir); err != nil {
 		return err
 	}
+	done := terminal.Reading(cmd.ErrOrStderr())
 	result, err := report.Write(dir, report.Options{Thresholds: f.Thresholds})
+	done()
 	if result == nil {
 		return unreadable(dir, err)
 	}

@@ -315,11 +315,10 @@ func (v *verification) requests() (string, []string, error) {
 			}
 			return err
 		}
-		err = v.ledger.Snapshots(rec.GetStage().GetIndex(), func(snapshot *spatev1.Snapshot) (err error) {
-			if merge.InResult(rec, snapshot) {
-				for _, r := range snapshot.GetRecords() {
-					err = errors.Join(err, check(r))
-				}
+		err = v.ledger.Rows(rec.GetStage().GetIndex(), func(of *spatev1.Snapshot, rows [][]byte) (err error) {
+			for i := 0; i < len(rows) && merge.InResult(rec, of); i++ {
+				r := &spatev1.RequestRecord{}
+				err = errors.Join(err, proto.Unmarshal(rows[i], r), check(r))
 			}
 			return err
 		})

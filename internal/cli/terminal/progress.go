@@ -9,11 +9,13 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
 	"github.com/charmbracelet/x/term"
 
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
@@ -427,4 +429,31 @@ func stepOf(v, largest float64) rune {
 		return steps[0]
 	}
 	return steps[int(math.Round(max(0, v)/largest*float64(len(steps)-1)))]
+}
+
+// Reading shows on a terminal, from the third second on, how much a command has read from ledgers. The command calls
+// done before it prints anything; further calls do nothing.
+func Reading(w io.Writer) (done func()) {
+	if Width(w) == 0 {
+		return func() {}
+	}
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		ticks := time.NewTicker(time.Second)
+		defer ticks.Stop()
+		for seconds := 1; ; seconds++ {
+			select {
+			case <-ticks.C:
+			case <-stop:
+				fmt.Fprint(w, "\r\x1b[K")
+				return
+			}
+			if seconds > 2 {
+				fmt.Fprintf(w, "\r\x1b[KReading request rows and measurements: %s MB in %d s",
+					words.Thousands(uint64(ledger.Read.Load()>>20)), seconds)
+			}
+		}
+	}()
+	return sync.OnceFunc(func() { close(stop); <-ended })
 }
