@@ -51,7 +51,8 @@ const mostNames = 100_000
 func OpenAuthority(dir string) (*Authority, error) {
 	pair, err := Files{Cert: filepath.Join(dir, AuthorityCert), Key: filepath.Join(dir, AuthorityKey)}.pair()
 	if err != nil {
-		return nil, fmt.Errorf("%s has no authority (`spate certs init` makes one): %w", dir, err)
+		return nil, fmt.Errorf("%s has no authority (--dir names that of a coordinator, as it has printed; "+
+			"`spate certs init` makes one): %w", dir, err)
 	}
 	key, err1 := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
 	secret, err2 := hkdf.Key(sha256.New, key, nil, "spate invitations", sha256.Size)

@@ -154,7 +154,7 @@ func TestOnSlurm(t *testing.T) {
 func TestOnSlurmInVain(t *testing.T) {
 	dir := withSrun(t)
 	mustRefuse(t, map[string]string{
-		"slurm:2?partition=nope":       `--on slurm:2: the agent has ended: invalid partition specified: nope`,
+		"slurm:2?partition=nope":       `--on slurm:2: the agent has ended: srun: error: invalid partition specified: nope`,
 		"slurm:2?address=nowhere.test": `--on slurm:2: .*agent has ended: spate: --join: the coordinator at nowhere.test:\d+: `,
 		"slurm:0":                      `"0" is not a number of nodes from 1 to 1000: want slurm:NODES`,
 		"slurm:2?nodes=3":              `"nodes" is not an option: want one of partition, region, address`,

@@ -89,8 +89,7 @@ func listen(addr string, remote, stamped bool) (net.Listener, error) {
 		return nil, fmt.Errorf("simulator: address %q cannot be used, give host:port: %w", addr, err)
 	}
 	if !remote && !tcp.IP.IsLoopback() {
-		return nil, fmt.Errorf("simulator: address %q is not loopback: listen on 127.0.0.1 or allow remote clients",
-			addr)
+		return nil, fmt.Errorf("simulator: %q is not loopback: listen on 127.0.0.1, or give --allow-remote", addr)
 	}
 	l, err := wire.ListenTCP(tcp.String(), stamped)
 	if err != nil {

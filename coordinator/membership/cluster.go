@@ -261,8 +261,7 @@ func listen(ctx context.Context, mc *memberlist.Config) (memberlist.NodeAwareTra
 	}
 	if err != nil {
 		return nil, fmt.Errorf("membership: gossip cannot start on %s:%d (is the port taken, or the address not "+
-			"this machine's?): %w",
-			mc.BindAddr, mc.BindPort, err)
+			"this machine's? --gossip-listen sets another): %w", mc.BindAddr, mc.BindPort, err)
 	}
 	mc.BindPort = cmp.Or(mc.BindPort, nt.GetAutoBindPort())
 	mc.AdvertisePort = cmp.Or(mc.AdvertisePort, mc.BindPort)

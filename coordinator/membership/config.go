@@ -136,8 +136,7 @@ func reachable(advertise, peer netip.Addr) error {
 		return nil
 	}
 	return fmt.Errorf("membership: this member would tell %s to reach it at %s, which is loopback and so never this "+
-		"machine for others: "+
-		"let gossip listen on, or advertise, an address of this machine that %s can reach", peer, advertise, peer)
+		"machine for others: give one that %s can reach by --gossip-listen or --gossip-advertise", peer, advertise, peer)
 }
 
 // bind returns the address that gossip listens on.

@@ -62,8 +62,7 @@ func NewAgents(show func(ctx context.Context, on []string, out io.Writer) error)
 // writeAgents prints agents as a table.
 func writeAgents(w io.Writer, agents []*spatev1.AgentStatus) error {
 	if len(agents) == 0 {
-		_, err := fmt.Fprintln(w,
-			"No agents. Start one with: spate-agent --coordinator HOST:PORT, or --join HOST:PORT of any member")
+		_, err := fmt.Fprintln(w, "No agents. Start one with: spate agent --join INVITATION, or --coordinator HOST:PORT")
 		return err
 	}
 	return watch.Fleet(agents).Capitals().Write(w, terminal.Width(w))

@@ -59,7 +59,7 @@ type Flags struct {
 // Check returns an error if the flags do not say how to connect.
 func (f *Flags) Check() error {
 	if f.Coordinator == "" {
-		return command.BadInputf("--coordinator is missing: give the coordinator's host:port, or set SPATE_COORDINATOR")
+		return command.BadInputf("--coordinator is missing: give its host:port, set SPATE_COORDINATOR, or use spate login once")
 	}
 	if err := command.CheckAddress(f.Coordinator); err != nil {
 		return command.BadInputf("--coordinator %w", err)

@@ -78,7 +78,7 @@ func (f *runsFlags) list(ctx context.Context) ([]*spatev1.RunSummary, error) {
 // list is long.
 func writeRuns(w io.Writer, runs []*spatev1.RunSummary, long bool, now time.Time) error {
 	if len(runs) == 0 {
-		_, err := fmt.Fprintln(w, "No runs. Submit one with: spate run --coordinator HOST:PORT PLAN.yaml")
+		_, err := fmt.Fprintln(w, "No runs. Submit one with: spate run PLAN.yaml")
 		return err
 	}
 	if long {

@@ -114,8 +114,8 @@ func (t slurmTask) open(ctx context.Context, r *remoteHosts, h *remoteHost, _ bo
 // whyOf returns, of what was said, the last line of a task, or the first error of srun: others follow from it.
 func whyOf(said string) (why string) {
 	for line := range strings.Lines(said) {
-		text, wrong := strings.CutPrefix(strings.TrimSpace(line), "srun: error: ")
-		if !strings.HasPrefix(text, "srun: ") && (why == "" || !wrong) {
+		text := strings.TrimSpace(line)
+		if !strings.HasPrefix(text, "srun: ") || why == "" && strings.HasPrefix(text, "srun: error: ") {
 			why = text
 		}
 	}

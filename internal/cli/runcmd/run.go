@@ -195,13 +195,16 @@ func (f *runFlags) fits(plan *plans.Plan) error {
 
 // leave says how to find a run that no client follows.
 func (f *runFlags) leave(cmd *cobra.Command, submitted *spatev1.SubmitRunResponse) error {
-	id, where := submitted.GetRunId(), "--coordinator "+f.Where.Coordinator
+	id, where := submitted.GetRunId(), ""
+	if command.Typed(cmd.Flags(), "coordinator") {
+		where = " --coordinator " + f.Where.Coordinator
+	}
 	fmt.Fprintln(cmd.OutOrStdout(), id)
 	if n := submitted.GetWaiting(); n > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "The run waits: it is number %d in the queue.\n", n)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(),
-		"To follow it and get its results: spate runs follow %s %s\nTo stop it: spate runs stop %s %s\n", id, where, id, where)
+		"To follow it and get its results: spate runs follow %s%s\nTo stop it: spate runs stop %s%s\n", id, where, id, where)
 	return nil
 }
 
