@@ -80,9 +80,9 @@ func (c *Coordinator) stopStale(s *fleet.Session) {
 	}}})
 }
 
-// renew returns the answer to a heartbeat, which renews the agent's lease. An agent whose load has ended also learns
-// whether the load of all others has ended. The lock is held.
-func (c *Coordinator) renew(s *fleet.Session, h *spatev1.Heartbeat) *spatev1.Renewed {
+// renew answers a heartbeat at once, which renews the agent's lease. An agent whose load has ended also learns whether
+// the load of all others has ended. The lock is held.
+func (c *Coordinator) renew(s *fleet.Session, h *spatev1.Heartbeat) {
 	c.renewals.Add(1)
 	r := c.queue.runOf(s.Name())
 	_, released := r.needs(s.Name())
@@ -90,7 +90,7 @@ func (c *Coordinator) renew(s *fleet.Session, h *spatev1.Heartbeat) *spatev1.Ren
 	if r != nil && r.isRebuilt() && h.GetEnded() != nil {
 		answer.AllEnded = r.machine.LoadEnded(s.Name(), h.GetEnded())
 	}
-	return answer
+	s.Send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Renewed{Renewed: answer}})
 }
 
 // leave drops a session whose stream has ended.
@@ -116,34 +116,28 @@ func (c *Coordinator) drop(s *fleet.Session, reason string) {
 // people.
 const maxSaid = 64 << 10
 
-// hear handles a message from an agent. It returns what to send at once, nil if there is nothing: most answers to
-// heartbeats say nothing that must keep its place in the queue.
-func (c *Coordinator) hear(s *fleet.Session, m *spatev1.ConnectRequest) (answer *spatev1.ConnectResponse) {
+// hear handles a message from an agent.
+func (c *Coordinator) hear(s *fleet.Session, m *spatev1.ConnectRequest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.Heard = clock.Now()
 	name := s.Name()
 	if c.fleet.Session(name) != s {
-		return nil
+		return
 	}
 	if size := proto.Size(m); size > maxSaid {
 		s.End(status.Errorf(codes.InvalidArgument, "a message of %d bytes on the control stream: at most %d are "+
 			"accepted", size, maxSaid))
-		return nil
+		return
 	}
 	switch m := m.GetMessage().(type) {
 	case *spatev1.ConnectRequest_Heartbeat:
 		if err := access.CheckHeartbeat(m.Heartbeat); err != nil {
 			s.End(err)
-			return nil
+			return
 		}
 		s.Heartbeat = m.Heartbeat
-		renewed := c.renew(s, m.Heartbeat)
-		answer = &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Renewed{Renewed: renewed}}
-		if renewed.GetAllEnded() || renewed.GetReleased() {
-			s.Send(answer)
-			answer = nil
-		}
+		c.renew(s, m.Heartbeat)
 		c.feedAgent(name, func(run *lifecycle.Run, at clock.Instant) { run.Heard(at, name, m.Heartbeat) })
 	case *spatev1.ConnectRequest_Applied:
 		c.feedAgent(name, func(run *lifecycle.Run, at clock.Instant) { run.Applied(at, name, m.Applied) })
@@ -157,7 +151,6 @@ func (c *Coordinator) hear(s *fleet.Session, m *spatev1.ConnectRequest) (answer 
 		s.End(status.Error(codes.InvalidArgument,
 			"the coordinator does not understand this message; a Hello comes first and once"))
 	}
-	return answer
 }
 
 // ListAgents lists the agents that have a control stream and the agents that only gossip has found.

@@ -44,18 +44,9 @@ func (s controlService) Connect(stream spatev1.ControlService_ConnectServer) err
 	var session *fleet.Session // set by the first message
 	joined := make(chan *fleet.Session, 1)
 	recv := func() (*spatev1.ConnectRequest, error) { return beats.received(stream.Recv()) }
-	var sending sync.Mutex
-	send := func(m *spatev1.ConnectResponse) error {
-		sending.Lock()
-		defer sending.Unlock()
-		beats.answer(m)
-		return stream.Send(m)
-	}
 	ended, quit := read(&s.c.ground, recv, func(m *spatev1.ConnectRequest) (err error) {
 		if session != nil {
-			if answer := s.c.hear(session, m); answer != nil {
-				return send(answer)
-			}
+			s.c.hear(session, m)
 			return nil
 		}
 		if err := access.CheckHello(m.GetHello()); err != nil {
@@ -68,7 +59,10 @@ func (s controlService) Connect(stream spatev1.ControlService_ConnectServer) err
 		}
 		return err
 	})
-	err := s.converse(joined, ended, send)
+	err := s.converse(joined, ended, func(m *spatev1.ConnectResponse) error {
+		beats.answer(m)
+		return stream.Send(m)
+	})
 	quit()
 	if session != nil {
 		s.c.leave(session, reasonOf(err))

@@ -22,8 +22,8 @@
 //
 // Each run has two: its worker tells the machine the time, computes results and publishes them; its write queue writes
 // what the machine decided, and only then tells agents and followers. Both end with the run, and Close waits for them.
-// A stream has two: one reads and handles its messages, its handler sends what is queued. A panic in any of them ends
-// its run or its call, see ground.go.
+// A stream has two: one reads and handles its messages, its handler waits for the end and, on a control stream, sends
+// what is queued. A panic in any of them ends its run or its call, see ground.go.
 //
 // The machine runs on the goroutine whose event it handles, under ground.mu, and not on a goroutine of its own.
 // Not on the write queue's, because heartbeats and lost agents must be handled while the disk is slow. Not on a third
