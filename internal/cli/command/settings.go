@@ -147,9 +147,9 @@ func UserFile() (string, error) {
 	return filepath.Join(dir, "spate", "config.yaml"), err
 }
 
-// checkKeys refuses keys that are not a flag of any command of the program.
+// checkKeys refuses keys that are not a flag of any command of the program, or coordinator, which "spate login" writes.
 func checkKeys(path string, keys []string, root *cobra.Command) error {
-	known := map[string]bool{}
+	known := map[string]bool{"coordinator": true}
 	add := func(f *pflag.Flag) { known[f.Name] = known[f.Name] || !isTypedOnly(f) }
 	var visit func(*cobra.Command)
 	visit = func(c *cobra.Command) {
