@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Measures the CPU time that a frame costs, compared with the floor: a C program that receives and discards. The
 # clients run one after the other on core 0, in several rounds: the floor, the floor with receive timestamps, Spate's
-# stream client alone, a whole agent process, and a usual client (net/http, Scanner, encoding/json). The simulator runs
-# on core 1. Prints each round, then medians and their ratios to the floor's.
+# stream client alone, without and with packet times (for which root or CAP_BPF is needed), a whole agent process, and a
+# usual client (net/http, Scanner, encoding/json). The simulator runs on core 1. Prints each round, then medians and
+# their ratios to the floor's.
 #   bench/frame-cost.sh [ROUNDS [STREAMS]]      (after make build; loopback only; about a minute a round)
 # At 50,000 frames/s: 1,000 streams with a frame every 20 ms, first evenly spread, then all at once. Saturated: a step
 # of 10 ms, which is more than one core can handle.
@@ -35,7 +36,7 @@ case_of() {
     shift 2
     serve --decode-step "${step}ms" "$@"
     for ((round = 1; round <= rounds; round++)); do
-        for client in floor stamps stream agent json; do
+        for client in floor stamps stream packets agent json; do
             case $client in
             floor) line=$($PRIORITY taskset -c 0 "$dir/floor" "${endpoint##*:}" "$dir/request" "$streams" 1 "$seconds") ;;
             stamps) line=$($PRIORITY taskset -c 0 "$dir/floor" "${endpoint##*:}" "$dir/request" "$streams" 1 "$seconds" stamps) ;;
@@ -50,7 +51,7 @@ case_of() {
 # summary NAME: prints the medians of the rounds.
 summary() {
     local cost floor=
-    for client in floor stamps stream agent json; do
+    for client in floor stamps stream packets agent json; do
         cost=$(grep "^case=$1 .*client=$client " "$dir/lines" |
             sed -E 's/.*user_us=([0-9.]+) sys_us=([0-9.]+).*/\1 \2/' | awk '{ print $1 + $2 }' | median)
         floor=${floor:-$cost}
