@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
 
 	"github.com/spate-load/spate/clock"
@@ -19,11 +20,13 @@ import (
 // BPF program, a socket filter that accepts everything, notes each segment in a ring of memory that the kernel shares
 // with this process. One goroutine at a time may use Packets.
 type Packets struct {
-	ring    *ebpf.Map
-	program *ebpf.Program
-	reader  *ringbuf.Reader
-	record  ringbuf.Record
-	ahead   time.Duration // see clockAhead
+	ring     *ebpf.Map
+	program  *ebpf.Program
+	consumer []byte        // the page in which this process writes how far it has read
+	producer []byte        // the page in which the kernel writes how far it has written; then the ring, twice in a row
+	read     uint64        // how far this process has read
+	written  uint64        // and the kernel had written, when this process looked
+	ahead    time.Duration // see clockAhead
 }
 
 // Segment is a TCP segment that reached a watched socket.
@@ -38,8 +41,9 @@ type Segment struct {
 const (
 	// packetsRing is the size of the ring, in bytes: 131,072 segments.
 	packetsRing = 4 << 20
-	// segmentBytes is the size of a segment's record: cookie, time, sequence number, length and flags.
-	segmentBytes = 24
+	// segmentBytes is the size of a segment's record: cookie, time, sequence number, length and flags. recordHead is
+	// the kernel's head of a record, and recordBusy its bit while the record is being written.
+	segmentBytes, recordHead, recordBusy = 24, 8, 1 << 31
 )
 
 // OpenPackets loads the BPF program and makes its ring. Without the capability CAP_BPF it fails with os.ErrPermission,
@@ -110,10 +114,14 @@ func (p *Packets) open() (err error) {
 	if err != nil {
 		return fmt.Errorf("load the program: %w", err)
 	}
-	if p.reader, err = ringbuf.NewReader(p.ring); err != nil {
+	page := os.Getpagesize()
+	p.consumer, err = unix.Mmap(p.ring.FD(), 0, page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err == nil {
+		p.producer, err = unix.Mmap(p.ring.FD(), int64(page), page+2*packetsRing, unix.PROT_READ, unix.MAP_SHARED)
+	}
+	if err != nil {
 		return fmt.Errorf("map the ring: %w", err)
 	}
-	p.reader.SetDeadline(time.Unix(1, 0)) // Next does not wait
 	return nil
 }
 
@@ -180,13 +188,22 @@ func Cookie(fd int) (uint64, error) {
 	return cookie, nil
 }
 
-// Next returns the next segment, in the order in which the kernel noted them. False: there is none yet.
+// Next returns the next segment, in the order in which the kernel noted them. False: there is none yet. It looks at
+// what another core may be writing only when it has read all that it knew of, and tells the kernel only then, and once
+// a page, how far it has read: each look and each telling takes as long as reading several records.
 func (p *Packets) Next() (s Segment, ok bool) {
-	if p.reader.AvailableBytes() == 0 || p.reader.ReadInto(&p.record) != nil ||
-		len(p.record.RawSample) != segmentBytes {
-		return Segment{}, false
+	if p.read == p.written || p.read%uint64(os.Getpagesize()) == 0 {
+		atomic.StoreUint64((*uint64)(unsafe.Pointer(&p.consumer[0])), p.read)
+		if p.written = atomic.LoadUint64((*uint64)(unsafe.Pointer(&p.producer[0]))); p.read == p.written {
+			return Segment{}, false
+		}
 	}
-	b := p.record.RawSample
+	b := p.producer[os.Getpagesize()+int(p.read%packetsRing):][:recordHead+segmentBytes]
+	for busy := true; busy; { // for less than a microsecond
+		busy = atomic.LoadUint32((*uint32)(unsafe.Pointer(&b[0])))&recordBusy != 0
+	}
+	p.read += recordHead + segmentBytes
+	b = b[recordHead:]
 	length := binary.NativeEndian.Uint32(b[20:])
 	at := clock.Instant(binary.NativeEndian.Uint64(b[8:])).Add(p.ahead)
 	return Segment{Cookie: binary.NativeEndian.Uint64(b), At: at,
@@ -195,9 +212,8 @@ func (p *Packets) Next() (s Segment, ok bool) {
 
 // Close releases the program and the ring. Sockets that are still open keep the program.
 func (p *Packets) Close() {
-	if p.reader != nil {
-		_ = p.reader.Close()
-	}
-	_ = p.program.Close() // may be nil, like the ring
+	_ = unix.Munmap(p.consumer) // each may be nil
+	_ = unix.Munmap(p.producer)
+	_ = p.program.Close()
 	_ = p.ring.Close()
 }

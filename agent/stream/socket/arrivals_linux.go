@@ -61,7 +61,7 @@ func (a *arrivals) watch(c syscall.RawConn) (cookie uint64, err error) {
 	if err := errors.Join(err, failed); err != nil {
 		return 0, err
 	}
-	a.flows[cookie] = new(flow)
+	a.flows[cookie] = &flow{cookie: cookie}
 	return cookie, nil
 }
 
@@ -74,15 +74,19 @@ func (a *arrivals) forget(cookies ...uint64) {
 	}
 }
 
-// flow returns the flow of a socket and its cookie. Nil: its segments are not noted.
-func (a *arrivals) flow(fd int) (*flow, uint64) {
+// move moves a socket's flow, if its segments are noted, into the Socket: a frame then needs fewer cache lines.
+func (a *arrivals) move(fd int, to *flow) {
 	cookie, err := kernel.Cookie(fd)
 	if err != nil {
-		return nil, 0
+		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.flows[cookie], cookie
+	if f := a.flows[cookie]; f != nil {
+		*to = *f
+		to.marks = append(to.room[:0], f.marks...)
+		a.flows[cookie] = to
+	}
 }
 
 // attempts are the sockets of one dial, which may try several addresses, some at the same time.
@@ -115,20 +119,27 @@ func (t *attempts) end(chosen *Socket) {
 	defer t.mu.Unlock()
 	t.ended = true
 	if chosen != nil {
-		t.cookies = slices.DeleteFunc(t.cookies, func(cookie uint64) bool { return cookie == chosen.cookie })
+		t.cookies = slices.DeleteFunc(t.cookies, func(cookie uint64) bool { return cookie == chosen.flow.cookie })
 	}
 	t.arrivals.forget(t.cookies...)
 }
 
-// collect passes the segments that the kernel has noted to their flows. a is locked.
-func (a *arrivals) collect() {
-	if a.packets == nil {
-		return
-	}
-	for s, ok := a.packets.Next(); ok; s, ok = a.packets.Next() {
-		if f := a.flows[s.Cookie]; f != nil {
-			f.add(s)
+// collect passes the segments that the kernel has noted to their flows, until it has those of a flow up to an offset.
+// Most often the next segment is the one that is wanted: sockets are read in the order in which they became readable.
+// a is locked.
+func (a *arrivals) collect(of *flow, until uint64) {
+	for a.packets != nil && of.ready < until {
+		s, ok := a.packets.Next()
+		if !ok {
+			return
 		}
+		f := of
+		if s.Cookie != of.cookie {
+			if f = a.flows[s.Cookie]; f == nil {
+				continue
+			}
+		}
+		f.add(s)
 	}
 }
 
@@ -136,19 +147,18 @@ func (a *arrivals) collect() {
 func (a *arrivals) first(f *flow) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.collect(f, f.read+1)
 	if len(f.marks) == 0 {
-		a.collect()
+		return 0
 	}
-	return f.first()
+	return int(f.marks[0].end - f.read)
 }
 
 // take appends the pieces of a flow's next n bytes, which were read.
 func (a *arrivals) take(f *flow, n int, by Reading, emptied bool, pieces []piece) []piece {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if f.ready < f.read+uint64(n) {
-		a.collect()
-	}
+	a.collect(f, f.read+uint64(n))
 	return f.take(n, by, emptied, pieces)
 }
 
@@ -164,12 +174,14 @@ func (a *arrivals) close() {
 
 // flow is the stream of bytes that a socket receives. Offsets count its bytes from 0.
 type flow struct {
-	begin uint32 // sequence number of the first byte
-	known bool   // begin is known
-	read  uint64 // offset of the next byte to read
-	ready uint64 // the segments before this offset have arrived
-	marks []mark // when bytes from read on became readable, in their order
-	ahead []span // segments that arrived before others in front of them
+	cookie uint64  // of the socket; 0: its segments are not noted
+	begin  uint32  // sequence number of the first byte
+	known  bool    // begin is known
+	read   uint64  // offset of the next byte to read
+	ready  uint64  // the segments before this offset have arrived
+	marks  []mark  // when bytes from read on became readable, in their order
+	room   [1]mark // for marks, which is seldom longer
+	ahead  []span  // segments that arrived before others in front of them
 }
 
 // mark is when the bytes before an offset became readable.
@@ -228,14 +240,6 @@ func (f *flow) join() {
 			i = -1 // one before it may have waited for it
 		}
 	}
-}
-
-// first returns how many bytes became readable first, of those not read yet. 0: not known.
-func (f *flow) first() int {
-	if len(f.marks) == 0 {
-		return 0
-	}
-	return int(f.marks[0].end - f.read)
 }
 
 // take appends the pieces of the next n bytes, which were read at by. emptied: the socket had no more, so that by's

@@ -31,9 +31,8 @@ type Socket struct {
 	fd       int      // -1: closed
 	consumer Consumer // receives what the sweeper reads; nil: Read returns the bytes
 	Last     Reading  // of the last read
-	failed   error    // why pushing ended
-	flow     *flow    // nil: its segments are not noted
-	cookie   uint64   // of the flow
+	flow     flow
+	failed   error // why pushing ended
 
 	sweeper  *sweeper
 	slot     int32
@@ -86,7 +85,7 @@ func wrap(c net.Conn, w *sweeper) (*Socket, error) {
 		readable: make(chan struct{}, 1), writable: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
 	if w.arrivals != nil {
-		s.flow, s.cookie = w.arrivals.flow(fd)
+		w.arrivals.move(fd, &s.flow)
 	}
 	if err := w.add(s); err != nil {
 		unix.Close(fd)
@@ -147,8 +146,8 @@ func (s *Socket) tryRead(p []byte) (int, error) {
 	defer receivers.Put(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.flow != nil {
-		if first := s.sweeper.arrivals.first(s.flow); first > 0 {
+	if s.flow.cookie != 0 {
+		if first := s.sweeper.arrivals.first(&s.flow); first > 0 {
 			p = p[:min(first, len(p))]
 		}
 	}
@@ -160,8 +159,8 @@ func (s *Socket) tryRead(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	by := readingOf(r)
-	if s.flow != nil {
-		r.pieces = s.sweeper.arrivals.take(s.flow, n, by, n < len(p), r.pieces[:0])
+	if s.flow.cookie != 0 {
+		r.pieces = s.sweeper.arrivals.take(&s.flow, n, by, n < len(p), r.pieces[:0])
 		by = r.pieces[len(r.pieces)-1].by
 	}
 	s.mark(by)
@@ -321,11 +320,11 @@ func (s *Socket) pushAvailable(r *receiver, ended bool) {
 // false if the consumer wants no more, but passes all of them. The socket is locked.
 func (s *Socket) push(r *receiver, n int) (more bool) {
 	by, p := readingOf(r), r.buffer[:n]
-	if s.flow == nil {
+	if s.flow.cookie == 0 {
 		s.mark(by)
 		return s.consumer.Consume(p, s.Last)
 	}
-	r.pieces = s.sweeper.arrivals.take(s.flow, n, by, n < len(r.buffer), r.pieces[:0])
+	r.pieces = s.sweeper.arrivals.take(&s.flow, n, by, n < len(r.buffer), r.pieces[:0])
 	for _, of := range r.pieces {
 		s.mark(of.by)
 		more = s.consumer.Consume(p[:of.bytes], s.Last)
@@ -389,16 +388,16 @@ func (s *Socket) Close() error {
 		return net.ErrClosed
 	}
 	s.sweeper.drop(s)
-	if s.flow != nil {
-		s.sweeper.arrivals.forget(s.cookie)
+	if s.flow.cookie != 0 {
+		s.sweeper.arrivals.forget(s.flow.cookie)
 	}
 	err := unix.Close(s.fd)
 	s.fd = -1
 	if s.consumer != nil {
 		s.endPush(net.ErrClosed)
 	}
-	s.reads.end()
-	s.writes.end()
+	s.reads.set(time.Time{}) // which ends their timers
+	s.writes.set(time.Time{})
 	close(s.closed)
 	return os.NewSyscallError("close", err)
 }

@@ -135,13 +135,6 @@ func (l *limit) passed() <-chan struct{} {
 	return l.done
 }
 
-// end stops the timer.
-func (l *limit) end() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.stop()
-}
-
 func (l *limit) stop() {
 	if l.timer != nil {
 		l.timer.Stop()
