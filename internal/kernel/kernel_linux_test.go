@@ -1,8 +1,8 @@
 package kernel
 
 import (
-	"encoding/binary"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -59,22 +59,25 @@ func TestSocket(t *testing.T) {
 	}
 }
 
-func TestStampAmongControlMessages(t *testing.T) {
-	timespec := func(longs ...uint64) (b []byte) {
-		for _, l := range longs {
-			b = binary.NativeEndian.AppendUint64(b, l)
+// Only a whole timestamp counts as the kernel's.
+func TestTimesOfAStamp(t *testing.T) {
+	MapStamps()
+	for _, c := range []struct {
+		length      int
+		level, kind int32
+		want        bool
+	}{
+		{32, unix.SOL_SOCKET, unix.SCM_TIMESTAMPNS, true}, {0, unix.SOL_SOCKET, unix.SCM_TIMESTAMPNS, false},
+		{32, unix.SOL_SOCKET, unix.SCM_RIGHTS, false}, {32, unix.SOL_IP, unix.SCM_TIMESTAMPNS, false},
+	} {
+		var r Receiver
+		before := clock.Now()
+		r.control.time = unix.NsecToTimespec(time.Now().UnixNano())
+		r.control.head.Level, r.control.head.Type = c.level, c.kind
+		r.message.SetControllen(c.length)
+		if at, seen, stamped := r.Times(); stamped != c.want || at < before.Add(-time.Millisecond) || at > seen {
+			t.Errorf("%+v: %d, %d, %v", c, at, seen, stamped)
 		}
-		return b
-	}
-	if got := nanoseconds(timespec(3, 7)); got != 3_000_000_007 {
-		t.Error(got)
-	}
-	if got := nanoseconds(binary.NativeEndian.AppendUint32(binary.NativeEndian.AppendUint32(nil, 3),
-		7)); got != 3_000_000_007 {
-		t.Error(got)
-	}
-	if got := nanoseconds([]byte("odd")) + stampIn(nil) + stampIn([]byte("no message at all")); got != 0 {
-		t.Error(got)
 	}
 }
 

@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"encoding/binary"
 	"fmt"
 	"sync"
 	"syscall"
@@ -17,18 +16,21 @@ import (
 type Receiver struct {
 	message unix.Msghdr // points to the fields below
 	vector  unix.Iovec
-	control [32]byte // room for one timestamp and its header; the socket asks for nothing else
+	control struct { // room for one timestamp; the socket asks for nothing else
+		head unix.Cmsghdr
+		time unix.Timespec
+	}
 }
 
 // Receive reads what a socket has into p, which has room for at least one byte. 0 bytes: the other side has closed.
 // EAGAIN: there is nothing yet.
 func (r *Receiver) Receive(fd int, p []byte) (int, syscall.Errno) {
-	r.message.Iov, r.message.Control = &r.vector, &r.control[0]
+	r.message.Iov, r.message.Control = &r.vector, (*byte)(unsafe.Pointer(&r.control))
 	r.message.SetIovlen(1)
 	r.vector.Base = &p[0]
 	r.vector.SetLen(len(p))
 	for {
-		r.message.SetControllen(len(r.control))
+		r.message.SetControllen(int(unsafe.Sizeof(r.control)))
 		n, _, err := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&r.message)),
 			unix.MSG_DONTWAIT)
 		if err == unix.EINTR {
@@ -46,12 +48,12 @@ func (r *Receiver) Receive(fd int, p []byte) (int, syscall.Errno) {
 // first of these times is the kernel's. Without a timestamp, or with one that a step of the wall clock made ambiguous,
 // both times are the program's.
 func (r *Receiver) Times() (at, seen clock.Instant, stamped bool) {
-	stamp := stampIn(r.control[:r.message.Controllen])
-	if stamp == 0 {
+	if int(r.message.Controllen) < int(unsafe.Sizeof(r.control)) || r.control.head.Level != unix.SOL_SOCKET ||
+		r.control.head.Type != unix.SCM_TIMESTAMPNS {
 		now := clock.Now()
 		return now, now, false
 	}
-	return wall().Instant(stamp)
+	return wall().Instant(r.control.time.Nano())
 }
 
 // Send writes p, at least one byte, to a socket and returns how many bytes it took. EAGAIN: it takes none yet.
@@ -123,29 +125,3 @@ var wall = sync.OnceValue(clock.NewWall)
 
 // MapStamps starts the mapping of timestamps to instants. Timestamps taken earlier cannot be mapped.
 func MapStamps() { wall() }
-
-// stampIn returns the receive timestamp in control messages, in the wall clock's nanoseconds. 0: there is none.
-func stampIn(control []byte) int64 {
-	for len(control) > 0 {
-		header, data, rest, err := unix.ParseOneSocketControlMessage(control)
-		if err != nil {
-			return 0
-		}
-		if header.Level == unix.SOL_SOCKET && header.Type == unix.SCM_TIMESTAMPNS {
-			return nanoseconds(data)
-		}
-		control = rest
-	}
-	return 0
-}
-
-// nanoseconds decodes a struct timespec, which is two longs.
-func nanoseconds(timespec []byte) int64 {
-	switch len(timespec) {
-	case 16:
-		return int64(binary.NativeEndian.Uint64(timespec))*1e9 + int64(binary.NativeEndian.Uint64(timespec[8:]))
-	case 8:
-		return int64(binary.NativeEndian.Uint32(timespec))*1e9 + int64(binary.NativeEndian.Uint32(timespec[4:]))
-	}
-	return 0
-}
