@@ -20,15 +20,15 @@ import (
 
 // worker plays one arrival after another, and reuses its memory. It belongs to one goroutine.
 type worker struct {
-	load        *Load
+	observation stream.Observation // each frame changes it, and reads the next two
 	shard       *recorder.Shard
-	ask         workload.Spec
 	request     recorder.Request
+	load        *Load
+	ask         workload.Spec
 	asked       *ready.Asked
 	answers     [][]byte // of the session's turns so far
 	histories   []history
 	body, id    []byte
-	observation stream.Observation
 	buildErr    error         // why the request could not be made
 	branches    []*worker     // idle ones, for sessions that branch
 	pause       time.Duration // after the last failure to connect; 0: the last request did not fail so

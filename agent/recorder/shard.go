@@ -48,10 +48,10 @@ type Request struct {
 	Index      uint64 // of the arrival
 	Turn       int    // of its session, from 0
 	Endpoint   int
-	Part       int    // of the mixture; 0 if there is none
-	Model      string // of its part's own; empty: the target's
-	Single     bool   // not of a session, although other parts of the mixture play sessions
+	Part       int // of the mixture; 0 if there is none
 	Unmeasured bool
+	Single     bool   // not of a session, although other parts of the mixture play sessions
+	Model      string // of its part's own; empty: the target's
 	Scheduled  clock.Instant
 	Held       time.Duration // by max_in_flight; 0: not at all
 	ISL, OSL   uint32        // requested; ISL 0: not known

@@ -49,10 +49,12 @@ type exchange struct {
 	keepAnswer         bool
 	closingEmptyText   bool // the closing frame has a field for text
 
+	modelKnown bool // the answer named its model
+
+	room   room
 	last   socket.Reading // the read that brought the last bytes of the stream
 	events eventReader
 	growth api.Growth // of the answer
-	room   room
 
 	closingRead  socket.Reading // the read that brought the closing frame
 	beforeAnswer uint64         // output tokens before the answer, by running usage

@@ -120,6 +120,7 @@ type Observation struct {
 	// Program's read time - kernel's receive time, in nanoseconds, one entry for each stamped read with a frame that
 	// may carry a token. Entries that Request.OnToken has consumed are missing.
 	Lags []int64
+	lag  [1]int64 // memory for Lags, which is seldom longer if OnToken consumes them
 	// First token: the first frame that carries one, with or without text.
 	FirstToken clock.Instant
 	// Last token.
@@ -130,24 +131,24 @@ type Observation struct {
 	FirstAnswer clock.Instant
 	// Frames that carry a token.
 	TokenFrames uint64
-	// Reads that held more than one token frame. Without the times of packets, only the last of them has its own time.
-	CoalescedReads uint64
-	// Token frames without a kernel timestamp, timed by the program's clock.
-	UnstampedFrames uint64
 	// Token frames with the time of the packet that carried their last byte. See wire.Settings.PacketTimes.
 	PacketFrames uint64
-	// Token frames that share the time of a later one: they were read together, and have no times of packets.
-	SharedFrames uint64
-	// The first token frame has no time of its own: it is a shared frame, or lacks the kernel's timestamp.
-	LateFirst bool
-	// The last token frame lacks the kernel's timestamp.
-	LateLast bool
 	// Bytes of text received, as encoded in JSON.
 	TextBytes uint64
 	// Token frames of reasoning, before FirstAnswer.
 	ReasoningFrames uint64
+	// The first token frame has no time of its own: it is a shared frame, or lacks the kernel's timestamp.
+	LateFirst bool
+	// The last token frame lacks the kernel's timestamp.
+	LateLast bool
 	// All token frames came in one read, or so fast that they were written at once.
 	WrittenAtOnce bool
+	// Reads that held more than one token frame. Without the times of packets, only the last of them has its own time.
+	CoalescedReads uint64
+	// Token frames without a kernel timestamp, timed by the program's clock.
+	UnstampedFrames uint64
+	// Token frames that share the time of a later one: they were read together, and have no times of packets.
+	SharedFrames uint64
 	// Tokens of the first token frame by running usage. TokensUnknown: not known.
 	HeadTokens int
 	// When Do was called.
@@ -235,7 +236,7 @@ func (o *Observation) Streamed() bool { return !o.WholeAnswer && !o.WholeAsked }
 
 // reset clears the previous request and keeps its memory.
 func (o *Observation) reset() {
-	*o = Observation{Frames: o.Frames[:0], Lags: o.Lags[:0], Answer: o.Answer[:0], Calls: o.Calls[:0]}
+	*o = Observation{Frames: o.Frames[:0], Lags: o.lag[:0], Answer: o.Answer[:0], Calls: o.Calls[:0]}
 }
 
 // Gaps appends the times between consecutive token frames, in nanoseconds, and returns the extended slice.

@@ -101,8 +101,8 @@ var replacements = [][]byte{[]byte("\uFFFD"), []byte(`\ufffd`), []byte(`\uFFFD`)
 
 // setServer records what a frame says about the server: its model, and its own timings.
 func (x *exchange) setServer(f *api.Frame) {
-	if x.o.Model == "" && jsonscan.Filled(f.Model) {
-		x.o.Model = x.client.modelName(f.Model)
+	if !x.modelKnown && jsonscan.Filled(f.Model) {
+		x.modelKnown, x.o.Model = true, x.client.modelName(f.Model)
 	}
 	if len(f.Timing) > 0 {
 		x.o.Server.read(f.Timing)

@@ -5,14 +5,14 @@ import "errors"
 // framing finds the body of a response in the bytes of its connection, which come in pieces of any size (RFC 9112, 6.3
 // and 7.1).
 type framing struct {
-	chunked bool
 	// bytes left of the current chunk, or of a body that is not chunked; -1: such a body lasts until the connection
 	// ends
-	left   int64
-	place  chunkPlace
-	digits int // digits of the current chunk's size
-	line   int // bytes of the current line, or of the trailers
-	whole  bool
+	left    int64
+	chunked bool
+	place   chunkPlace
+	whole   bool
+	digits  int32 // digits of the current chunk's size
+	line    int32 // bytes of the current line, or of the trailers
 }
 
 // chunkPlace is where the next byte is in a chunked body.

@@ -248,12 +248,12 @@ func (c *http1Conn) Read(p []byte) (int, error) {
 // HTTP1Body is the body of a response. It is either read, and then net/http decodes its framing, or followed, and then
 // framing does.
 type HTTP1Body struct {
-	follower     Follower
+	follower     Follower // each read needs what follows, up to followerDone: one cache line
 	framing      framing
+	failed       error         // the body's framing is invalid
 	followerDone bool          // the follower needs no more
 	doneAt       clock.Instant // when the bytes came after which it needed no more
 	drainLeft    int           // bytes that may still come after that
-	failed       error         // the body's framing is invalid
 
 	body    io.Reader
 	conn    *http1Conn // nil: closed
