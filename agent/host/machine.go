@@ -10,6 +10,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"strings"
+
+	"github.com/spate-load/spate/internal/kernel"
 )
 
 // Machine identifies a machine on which something was measured, and the software.
@@ -29,8 +31,8 @@ type Machine struct {
 // ThisMachine describes the machine on which the program is running.
 func ThisMachine(version string) Machine {
 	host, _ := os.Hostname() // empty: it has none
-	kernel := strings.TrimSpace(runtime.GOOS + " " + firstLine("/proc/sys/kernel/osrelease"))
-	return Machine{ID: firstLine("/etc/machine-id"), Host: host, Cores: runtime.NumCPU(), Kernel: kernel, Version: version}
+	system := strings.TrimSpace(runtime.GOOS + " " + firstLine("/proc/sys/kernel/osrelease"))
+	return Machine{ID: firstLine("/etc/machine-id"), Host: host, Cores: runtime.NumCPU(), Kernel: system, Version: version}
 }
 
 // difference says why a capacity of machine m does not apply to another machine, or returns "". The kernel takes the
@@ -80,6 +82,17 @@ func CollectLess(percent int) {
 	leastPercent = percent
 	set(live())
 	watch()
+}
+
+// hugeMemory is how much of the heap has huge pages: the state of 2,500 streams.
+const hugeMemory = 64 << 20
+
+// UseHugePages gives the heap memory in pages of 2 MiB, if the system has them, which it uses first. A frame needs
+// memory in five places of its stream, and with a thousand streams the processor does not remember where their small
+// pages are: it takes 0.3 us to find them. The memory is taken here, since the first use of a huge page is slow.
+func UseHugePages() {
+	populate(make([]byte, min(hugeMemory, kernel.Memory()/8)))
+	runtime.GC() // the heap takes what it needs next from that memory
 }
 
 // leastPercent is how much garbage a large heap may have, in percent of it. 0: the pace is not being set. It needs no

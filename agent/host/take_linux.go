@@ -12,6 +12,12 @@ import (
 // priority is the lowest of SCHED_RR: ahead of ordinary work, behind real-time tasks that somebody set up on purpose.
 const priority = 1
 
+// populate takes pages, huge ones if possible, for memory that is not used yet.
+func populate(memory []byte) {
+	_ = unix.Madvise(memory, unix.MADV_HUGEPAGE)
+	_ = unix.Madvise(memory, unix.MADV_POPULATE_WRITE)
+}
+
 // apply changes threads until a pass finds none to change: a thread may be created during a pass by a thread that is
 // not changed yet.
 func apply() error {
@@ -30,10 +36,7 @@ func applyToThreads() (changed int, err error) {
 		return 0, fmt.Errorf("list threads: %w", err)
 	}
 	for _, thread := range threads {
-		id, err := strconv.Atoi(thread.Name())
-		if err != nil {
-			return 0, fmt.Errorf("list threads: %w", err)
-		}
+		id, _ := strconv.Atoi(thread.Name()) // the kernel's names are numbers
 		did, err := applyToThread(id)
 		if err != nil {
 			return 0, err

@@ -2,5 +2,8 @@
 
 package host
 
+// populate does nothing on this system.
+func populate([]byte) {}
+
 // apply fails: only Linux is supported.
 func apply() error { return ErrNotAllowed }

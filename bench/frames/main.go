@@ -15,6 +15,8 @@ import (
 	"net/url"
 	"os"
 	"time"
+
+	"github.com/spate-load/spate/agent/host"
 )
 
 // settings are the flags.
@@ -49,6 +51,7 @@ func (s *settings) run() error {
 	if err := s.check(); err != nil {
 		return err
 	}
+	host.UseHugePages() // as agents do
 	c, err := newClient(s)
 	if err != nil {
 		return err

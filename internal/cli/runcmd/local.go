@@ -96,6 +96,7 @@ func (l *localFlags) embed(
 		}
 	}
 	host.CollectLess(25)
+	host.UseHugePages()
 	cluster, err := local.Start(c, l.agentConfigs(packetTimes, logger), logger)
 	if err != nil {
 		return nil, err
