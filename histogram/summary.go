@@ -40,19 +40,7 @@ func (s *Summary) At(statistic string) *float64 {
 	if s == nil {
 		return nil
 	}
-	switch statistic {
-	case "mean":
-		return &s.Mean
-	case "p50":
-		return &s.P50
-	case "p90":
-		return &s.P90
-	case "p95":
-		return &s.P95
-	case "p99":
-		return &s.P99
-	}
-	return nil
+	return map[string]*float64{"mean": &s.Mean, "p50": &s.P50, "p90": &s.P90, "p95": &s.P95, "p99": &s.P99}[statistic]
 }
 
 // MeanOf returns the mean, nil of nil.

@@ -178,12 +178,7 @@ func unlike(base, r *results.Result) string {
 }
 
 // speed returns the factor by which a run's times are compressed: 1 if they are not.
-func speed(r *results.Result) float64 {
-	if r.Run.TimeCompression == nil {
-		return 1
-	}
-	return *r.Run.TimeCompression
-}
+func speed(r *results.Result) float64 { return *cmp.Or(r.Run.TimeCompression, new(1.)) }
 
 // digits formats a number with six significant digits, or all digits before the point if there are more.
 func digits(v float64) string {

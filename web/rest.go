@@ -248,24 +248,15 @@ func failed(w http.ResponseWriter, err error) {
 	problem(w, codeOf(s.Code()), s.Message())
 }
 
-// codeOf returns the HTTP status for the code of a call.
-func codeOf(c codes.Code) int {
-	switch c {
-	case codes.InvalidArgument:
-		return http.StatusBadRequest
-	case codes.PermissionDenied:
-		return http.StatusForbidden
-	case codes.NotFound:
-		return http.StatusNotFound
-	case codes.FailedPrecondition:
-		return http.StatusConflict
-	case codes.ResourceExhausted:
-		return http.StatusTooManyRequests
-	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded:
-		return http.StatusServiceUnavailable
-	}
-	return http.StatusInternalServerError
+// statuses are the HTTP statuses for the codes of a call that are not internal errors.
+var statuses = map[codes.Code]int{
+	codes.InvalidArgument: http.StatusBadRequest, codes.PermissionDenied: http.StatusForbidden,
+	codes.NotFound: http.StatusNotFound, codes.FailedPrecondition: http.StatusConflict,
+	codes.ResourceExhausted: http.StatusTooManyRequests, codes.Unavailable: http.StatusServiceUnavailable,
+	codes.Canceled: http.StatusServiceUnavailable, codes.DeadlineExceeded: http.StatusServiceUnavailable,
 }
+
+func codeOf(c codes.Code) int { return cmp.Or(statuses[c], http.StatusInternalServerError) }
 
 // parameters refuses a query that has other parameters than these.
 func parameters(r *http.Request, names []string) error {

@@ -43,17 +43,7 @@ func (l *Latencies) Number(name string) *float64 {
 
 // Latency returns a main latency by its name in results.json, or nil.
 func (l *Latencies) Latency(name string) *histogram.Summary {
-	switch name {
-	case "ttft_ms":
-		return l.TTFT
-	case "tpot_ms":
-		return l.TPOT
-	case "itl_ms":
-		return l.ITL
-	case "e2e_ms":
-		return l.E2E
-	}
-	return nil
+	return map[string]*histogram.Summary{"ttft_ms": l.TTFT, "tpot_ms": l.TPOT, "itl_ms": l.ITL, "e2e_ms": l.E2E}[name]
 }
 
 // Mark returns the mark of a number, by its name in results.json: "ttft_ms.p99", "request_throughput". "": it has none.

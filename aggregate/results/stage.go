@@ -11,6 +11,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/servermetrics"
+	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/measure"
 	"github.com/spate-load/spate/plans/defaults"
 	"github.com/spate-load/spate/plans/naming"
@@ -29,14 +30,7 @@ func OfStage(merged *merge.Stage, rec *spatev1.StageRecord) (r StageResult) {
 
 // MostFrequentError returns the class of most of the stage's errors, the first by name if several have as many, or ""
 // if there are none.
-func (r *StageResult) MostFrequentError() (most string) {
-	for _, class := range slices.Sorted(maps.Keys(r.Errors)) {
-		if r.Errors[class] > r.Errors[most] {
-			most = class
-		}
-	}
-	return most
-}
+func (r *StageResult) MostFrequentError() string { return trust.MostFrequent(r.Errors) }
 
 // result returns the stage's result.
 func (s sums) result(rec *spatev1.StageRecord) StageResult {

@@ -120,12 +120,7 @@ func (m engineMetrics) counter(names ...string) (sum *float64) {
 }
 
 // deref returns a value, 0 for nil.
-func deref(v *float64) float64 {
-	if v == nil {
-		return 0
-	}
-	return *v
-}
+func deref(v *float64) float64 { return *cmp.Or(v, new(0.)) }
 
 // gauge returns the mean of the means of gauges and the largest reading of all, nil if there are none. Gauges that
 // always were 0 count.

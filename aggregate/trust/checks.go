@@ -158,15 +158,20 @@ func errors(e Evidence) (Check, bool) {
 	return failures(errorLimits, e)
 }
 
-// failures compares the share of failed requests with limits, says how they failed, and what to do about it.
-func failures(l limits, e Evidence) (Check, bool) {
-	failed, ended := e.Counts[measure.Failed], e.Counts[measure.Completed]+e.Counts[measure.Failed]
-	most := ""
-	for _, class := range slices.Sorted(maps.Keys(e.Errors)) {
-		if e.Errors[class] > e.Errors[most] {
+// MostFrequent returns the class of most errors, the first by name if several have as many, or "" if there are none.
+func MostFrequent(errors map[string]uint64) (most string) {
+	for _, class := range slices.Sorted(maps.Keys(errors)) {
+		if errors[class] > errors[most] {
 			most = class
 		}
 	}
+	return most
+}
+
+// failures compares the share of failed requests with limits, says how they failed, and what to do about it.
+func failures(l limits, e Evidence) (Check, bool) {
+	failed, ended := e.Counts[measure.Failed], e.Counts[measure.Completed]+e.Counts[measure.Failed]
+	most := MostFrequent(e.Errors)
 	how := fmt.Sprintf("%d of %d requests", failed, ended)
 	if failed == ended {
 		how = fmt.Sprintf("all %d requests", ended)

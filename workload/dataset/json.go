@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -67,20 +68,8 @@ func values(array []byte) iter.Seq[[]byte] {
 
 // typeOf names the type of a valid value.
 func typeOf(value []byte) string {
-	switch value[0] {
-	case '"':
-		return "a string"
-	case '{':
-		return "an object"
-	case '[':
-		return "an array"
-	case 't', 'f':
-		return "a boolean"
-	case 'n':
-		return "null"
-	default:
-		return "a number"
-	}
+	return cmp.Or(map[byte]string{'"': "a string", '{': "an object", '[': "an array", 't': "a boolean", 'f': "a boolean",
+		'n': "null"}[value[0]], "a number")
 }
 
 // stringInside returns what stands between the quotes of a string. It returns an error if the value is not a string.
