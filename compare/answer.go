@@ -151,8 +151,7 @@ func seriesAnswers(run *Run, f *results.SeriesResult, add func(answerKey, *answe
 func highest(f *results.SeriesResult, value func(*results.SeriesPoint) *float64) *uint32 {
 	var stage *uint32
 	most := 0.0
-	for i := range f.Points {
-		p := &f.Points[i]
+	for p := range lists.Refs(f.Points) {
 		if v := value(p); p.LeftOut == nil && v != nil && *v > most {
 			stage, most = &p.Stage, *v
 		}

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/spate-load/spate/internal/chance"
+	"github.com/spate-load/spate/internal/lists"
 )
 
 // Options of a comparison.
@@ -214,8 +215,7 @@ func repeats(k key, ours, theirs []stage, o Options) Stage {
 	s := newStage(k, ours, theirs)
 	s.Method = Repeats
 	s.Requests = Sameness{Why: "repeats are compared as a whole"}
-	for i := range Metrics {
-		m := &Metrics[i]
+	for m := range lists.Refs(Metrics) {
 		a, b := m.values(ours, theirs[0].run.Tool), m.values(theirs, "")
 		if len(a) >= fewestRepeats && len(b) >= fewestRepeats {
 			s.Metrics = append(s.Metrics, m.repeats(a, b, 0, o))
@@ -304,8 +304,7 @@ func (s *Stage) compare(ours, theirs *stage, p *pairOf, o Options) {
 	if p != nil {
 		s.Method, s.BlockS = Blocks, new(0.0)
 	}
-	for i := range Metrics {
-		m := &Metrics[i]
+	for m := range lists.Refs(Metrics) {
 		x, y := m.of(ours, theirs.run.Tool), m.of(theirs, "")
 		if x == nil || y == nil {
 			continue

@@ -95,8 +95,7 @@ type Stage struct {
 // else the time for a token, or else for an answer. Nil: they have none of these.
 func (s *Stage) Claim() (by *Difference) {
 	var worse *Difference
-	for i := range s.Metrics {
-		d := &s.Metrics[i]
+	for d := range lists.Refs(s.Metrics) {
 		if by == nil && slices.Contains(driftMetrics, d.Metric) {
 			by = d
 		}

@@ -82,8 +82,7 @@ func (s *Side) groups(rename func(string) string) []*group {
 	var all []*group
 	byKey, grids := make(map[key]*group), make(map[key]int)
 	for number, run := range s.Runs {
-		for i := range run.Result.Stages {
-			r := &run.Result.Stages[i]
+		for r := range lists.Refs(run.Result.Stages) {
 			k := key{rename(r.Target), r.Workload, r.Load.Shared()}
 			if s.Target != "" {
 				if r.Target != s.Target {

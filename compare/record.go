@@ -6,6 +6,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/internal/lists"
 )
 
 // Record is what a history keeps of a run, which may be removed afterwards: the numbers of its stages, and how each
@@ -66,8 +67,7 @@ func RecordOf(r *Run, before func(StageKey) *Run, o Options) (*Record, error) {
 	record := &Record{Run: nameOf(r), Time: begun(r), Plan: *cmp.Or(r.Result.Run.Plan, new("")),
 		Version: r.Result.Run.Version}
 	compared := map[*Run]map[uint32][]Difference{}
-	for i := range r.Result.Stages {
-		s := &r.Result.Stages[i]
+	for s := range lists.Refs(r.Result.Stages) {
 		stage := recordOf(r, s)
 		if last := before(record.Key(&stage)); last != nil {
 			if compared[last] == nil {

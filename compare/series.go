@@ -10,6 +10,7 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/chance"
+	"github.com/spate-load/spate/internal/lists"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -259,8 +260,7 @@ func History(runs []*Run, metric *Metric, o Options) ([]*spatev1.HistoryLine, er
 func Lines(records []*Record, metric *Metric) (order []*spatev1.HistoryLine) {
 	lines := map[StageKey]*spatev1.HistoryLine{}
 	for _, r := range records {
-		for i := range r.Stages {
-			s := &r.Stages[i]
+		for s := range lists.Refs(r.Stages) {
 			n, has := s.Numbers[metric.Name]
 			if !has {
 				continue

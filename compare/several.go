@@ -123,8 +123,7 @@ const templateTokens = 32
 func (s *Side) asked(of *results.StageResult) (found *results.StageResult, why string) {
 	why = s.Name + " has no stage at this load"
 	for _, run := range s.Runs {
-		for i := range run.Result.Stages {
-			b := &run.Result.Stages[i]
+		for b := range lists.Refs(run.Result.Stages) {
 			if s.Target != "" && b.Target != s.Target || of.Load.Value() > 0 && (of.Load.Value() != b.Load.Value() ||
 				(of.Load.Rate == nil) != (b.Load.Rate == nil) || len(b.Load.Phases) > 0) {
 				continue
@@ -163,8 +162,7 @@ func (s *Stage) economise(ours, theirs *stage, o Options) {
 	}
 	tokens := *of // Metrics grows
 	x, y := tables.Economy(ours.run.Result, ours.result), tables.Economy(theirs.run.Result, theirs.result)
-	for i := range economy {
-		m := &economy[i]
+	for m := range lists.Refs(economy[:]) {
 		a, b := x[m.Name], y[m.Name]
 		if a == nil || b == nil {
 			continue

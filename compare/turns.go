@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/spate-load/spate/internal/chance"
+	"github.com/spate-load/spate/internal/lists"
 )
 
 // turns are the stages of two targets in the same runs.
@@ -26,8 +27,7 @@ func newTurns(ours, theirs []stage, again bool) *turns {
 	var runs, rounds []int
 	number := map[place]int{}
 	for _, of := range [][]stage{ours, theirs} {
-		for i := range of {
-			s := &of[i]
+		for s := range lists.Refs(of) {
 			middle, known := s.result.Middle()
 			if _, seen := number[s.place]; !seen {
 				number[s.place] = len(number)
@@ -104,8 +104,7 @@ func (d *turns) compare(k key, ours, theirs []stage, o Options) (Stage, error) {
 	if !d.InTurns {
 		s.Marks = append(s.Marks, blockwise)
 	}
-	for i := range Metrics {
-		m := &Metrics[i]
+	for m := range lists.Refs(Metrics) {
 		a, b := m.values(ours, ""), m.values(theirs, "")
 		if len(a) < len(ours) || len(b) < len(theirs) {
 			continue

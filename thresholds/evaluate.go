@@ -144,8 +144,7 @@ func inBase(base, r *results.Result, s *results.StageResult, part string) baseli
 	}
 	var match *results.StageResult
 	found := search(r, s) != nil
-	for i := range base.Stages {
-		b := &base.Stages[i]
+	for b := range lists.Refs(base.Stages) {
 		if b.Target != s.Target || b.Workload != s.Workload || !counts(base, b) || found != (search(base, b) != nil) {
 			continue
 		}

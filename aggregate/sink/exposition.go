@@ -45,8 +45,7 @@ func familiesOf(rows []Row) []*dto.MetricFamily {
 
 func (all families) addRow(row *Row) {
 	labels := lists.Each(row.Tags, pair)
-	for i := range row.Fields {
-		field := &row.Fields[i]
+	for field := range lists.Refs(row.Fields) {
 		name := NameOf(row.Measurement, field)
 		value, isNumber := field.Number()
 		switch {

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/report/headline"
@@ -71,8 +72,7 @@ func curves(a *compare.Against) (charts []chart.Chart) {
 // points.
 func curve(stages []compare.Stage, metric string) (chart.Chart, bool) {
 	var lines [2][]chart.Point
-	for i := range stages {
-		s := &stages[i]
+	for s := range lists.Refs(stages) {
 		x, y := s.Difference("output_token_throughput"), s.Difference(metric)
 		if x == nil || y == nil {
 			continue

@@ -30,8 +30,7 @@ func several(c *compare.Comparison) table.Section {
 func sideBySide(c *compare.Comparison) *table.Table {
 	t := table.New(table.Words("Run"), tables.ColumnsOf("several"))
 	known, above := map[string]bool{}, map[string]bool{}
-	for i := range c.Sides {
-		a := &c.Sides[i]
+	for a := range lists.Refs(c.Sides) {
 		for j := range a.Stages {
 			s := &a.Stages[j]
 			row := table.Row{Heading: gridOf(s) + ", " + loadName(s)}
@@ -91,8 +90,7 @@ func shortValue(d *compare.Difference, v float64) string {
 
 // notes says how other tools' numbers differ, what was left out, and what a reader must know of stages.
 func notes(c *compare.Comparison) (notes []string) {
-	for i := range c.Sides {
-		a := &c.Sides[i]
+	for a := range lists.Refs(c.Sides) {
 		all := slices.Concat(left("not compared: ", a.Refused), left("no counterpart: ", a.Unmatched),
 			marked(a.Stages, StageName, stageMarks))
 		if a.Tool != "" {

@@ -123,8 +123,7 @@ func requests(a *compare.Against) []string {
 	var answers []string
 	names := map[string][]string{}
 	same, unique := 0, false
-	for i := range a.Stages {
-		s := &a.Stages[i]
+	for s := range lists.Refs(a.Stages) {
 		if s.Requests.Same != nil && *s.Requests.Same {
 			same++
 			unique = unique || s.Requests.UniqueStarts

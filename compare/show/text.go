@@ -21,8 +21,7 @@ func sections(c *compare.Comparison, all bool) (sections []table.Section) {
 			return sections
 		}
 	}
-	for i := range c.Sides {
-		a := &c.Sides[i]
+	for a := range lists.Refs(c.Sides) {
 		var blocks []table.Block
 		say := func(lines ...string) {
 			blocks = append(blocks, lists.Each(lines, said)...)
@@ -160,8 +159,7 @@ func stageTable(stages []compare.Stage, head string, name func(*compare.Stage) s
 	for i := range t.Columns[1:] {
 		t.Columns[1+i].Header += "  " // as wide as the marks
 	}
-	for i := range stages {
-		s := &stages[i]
+	for s := range lists.Refs(stages) {
 		row := t.Add(name(s))
 		row.Mark = strings.Join(s.Marks, ", ")
 		numbers := lists.Each(t.Columns[1:], func(c table.Column) table.Cell { return cell(s.Difference(c.Key)) })
@@ -174,8 +172,7 @@ func stageTable(stages []compare.Stage, head string, name func(*compare.Stage) s
 func answerTable(answers []compare.Answer, name func(*compare.Answer) string) *table.Table {
 	t := table.New(table.Words("Answer"), table.Numbers("Change", "Interval", "p", "Baseline"), table.Words("at"),
 		table.Numbers("Value"), table.Words("at", "Outcome"))
-	for i := range answers {
-		a := &answers[i]
+	for a := range lists.Refs(answers) {
 		d := &a.Difference
 		row := t.Add(name(a), "", interval(d), probability(d.PAdjusted), value(d, d.Baseline), foundAt(a, a.BaselineRuns),
 			value(d, d.Value), foundAt(a, a.Runs), outcome(d))
@@ -188,8 +185,7 @@ func answerTable(answers []compare.Answer, name func(*compare.Answer) string) *t
 func numberTable(a *compare.Against, all bool) *table.Table {
 	t := table.New(table.Words("Stage", "Number"), table.Numbers("Change", "Interval", "p", "Baseline", "Value"),
 		table.Words("Outcome"))
-	for i := range a.Stages {
-		s := &a.Stages[i]
+	for s := range lists.Refs(a.Stages) {
 		for j := range s.Metrics {
 			if d := &s.Metrics[j]; all || d.Outcome == compare.Worse || d.Outcome == compare.Better {
 				row := t.Add(StageName(s), compare.TitleOf(d.Metric), change(d, d.Change), interval(d),

@@ -1,6 +1,8 @@
 // Package lists makes lists, counts and sums from lists.
 package lists
 
+import "iter"
+
 // Each returns what f makes of each value, nil if there are none.
 func Each[From, To any](values []From, f func(From) To) (made []To) {
 	for _, v := range values {
@@ -27,6 +29,17 @@ func First[V any](values []V, is func(*V) bool) *V {
 		}
 	}
 	return nil
+}
+
+// Refs yields a pointer to each value.
+func Refs[V any](values []V) iter.Seq[*V] {
+	return func(yield func(*V) bool) {
+		for i := range values {
+			if !yield(&values[i]) {
+				return
+			}
+		}
+	}
 }
 
 // Known returns what f knows of each value: nil is left out.

@@ -78,8 +78,7 @@ func JUnit(w io.Writer, r *results.Result, base *Baseline, fails func(trust.Verd
 	if base != nil {
 		root.Suites = append(root.Suites, baselineSuite(base))
 	}
-	for i := range root.Suites {
-		s := &root.Suites[i]
+	for s := range lists.Refs(root.Suites) {
 		s.Tests = len(s.Cases)
 		if r.Run.BeginTime != nil {
 			s.Timestamp, _, _ = strings.Cut(*r.Run.BeginTime, ".") // whole seconds, as in JUnit's schema
@@ -107,8 +106,7 @@ func trustSuite(r *results.Result, fails func(trust.Verdict) bool) suite {
 	if !r.Run.Complete {
 		s.Cases[0].Failure = failed("incomplete", "the run is incomplete", r.Run.Missing)
 	}
-	for i := range r.Stages {
-		stage := &r.Stages[i]
+	for stage := range lists.Refs(r.Stages) {
 		c := testCase{Class: "trust", Name: stageName(stage.Index, stage.Target, stage.Workload, stage.Load.Words),
 			Time: seconds(stage)}
 		switch reasons := stage.Trust.Reasons(); {
@@ -214,8 +212,7 @@ func Annotations(w io.Writer, r *results.Result, base *Baseline, fails func(trus
 			}
 		}
 	}
-	for i := range r.Stages {
-		s := &r.Stages[i]
+	for s := range lists.Refs(r.Stages) {
 		name := stageName(s.Index, s.Target, s.Workload, s.Load.Words)
 		switch {
 		case !s.Complete:

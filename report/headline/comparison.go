@@ -180,8 +180,7 @@ type moved struct {
 func movedBy(a *compare.Against, metric string) *moved {
 	m := &moved{side: a, low: math.Inf(1), high: math.Inf(-1), outcomes: map[compare.Outcome]int{}}
 	from, to, known := m.low, m.high, true
-	for i := range a.Stages {
-		s := &a.Stages[i]
+	for s := range lists.Refs(a.Stages) {
 		d := s.Difference(metric)
 		if d == nil || d.Change == nil {
 			continue
@@ -256,8 +255,7 @@ func reason(a *compare.Against) (most string, n int) {
 
 // marked returns the first mark of each stage that has some, other than those with some words, unless these are empty.
 func marked(a *compare.Against, without string) (marks []string) {
-	for i := range a.Stages {
-		s := &a.Stages[i]
+	for s := range lists.Refs(a.Stages) {
 		if len(s.Marks) > 0 && (without == "" || !strings.Contains(s.Marks[0], without)) {
 			marks = append(marks, s.Load+": "+s.Marks[0])
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/internal/chance"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/loadpoint"
 )
@@ -36,8 +37,7 @@ type curve struct {
 
 // curvesOf returns the curves of a run, in the order of their first stages.
 func (w *writer) curvesOf() (all []*curve) {
-	for i := range w.r.Stages {
-		s := &w.r.Stages[i]
+	for s := range lists.Refs(w.r.Stages) {
 		if !s.Believable() || s.Requests.Completed == 0 || s.RequestThroughput == nil {
 			continue
 		}

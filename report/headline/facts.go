@@ -127,8 +127,7 @@ func (w *writer) agents() string {
 	if len(all) > 0 {
 		text += ": " + words.Shorten(lists.Each(all, named), most)
 	}
-	for i := range w.r.Stages {
-		s := &w.r.Stages[i]
+	for s := range lists.Refs(w.r.Stages) {
 		for _, a := range s.Agents {
 			if failed[a.Name] += a.Requests.Failed; a.Loss != nil || a.Failure != nil {
 				lost = words.AppendOnce(lost, fmt.Sprintf("%s in stage %d", a.Name, s.Index+1))

@@ -14,6 +14,7 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/loadpoint"
 	"github.com/spate-load/spate/report/tables"
@@ -127,15 +128,11 @@ func andMore(first string, n int) string {
 
 // failures says how many requests failed, if so many did that it matters in a stage. Empty: they did not.
 func (w *writer) failures() string {
-	failed, ended, classes, most := uint64(0), uint64(0), map[string]uint64{}, ""
-	matter := false
-	for i := range w.r.Stages {
-		s := &w.r.Stages[i]
+	failed, ended, classes, matter := uint64(0), uint64(0), map[string]uint64{}, false
+	for s := range lists.Refs(w.r.Stages) {
 		failed, ended = failed+s.Requests.Failed, ended+s.Requests.Failed+s.Requests.Completed
 		for class, n := range s.Errors {
-			if classes[class] += n; classes[class] > classes[most] || classes[class] == classes[most] && class < most {
-				most = class
-			}
+			classes[class] += n
 		}
 		matter = matter || s.Requests.Failed > 0 && s.Requests.Completed == 0 ||
 			slices.ContainsFunc(s.Trust.Failed(), func(c trust.Check) bool { return c.Name == "errors" })
@@ -143,6 +140,7 @@ func (w *writer) failures() string {
 	if failed == 0 {
 		return ""
 	}
+	most := trust.MostFrequent(classes)
 	text := fmt.Sprintf("%s of %s requests failed (%s: %s)", words.Thousands(failed), words.Thousands(ended), most,
 		words.Thousands(classes[most]))
 	if matter {
@@ -156,8 +154,7 @@ func (w *writer) failures() string {
 // has.
 func (w *writer) left(v trust.Verdict) string {
 	n, why, rests := 0, "", false
-	for i := range w.r.Stages {
-		s := &w.r.Stages[i]
+	for s := range lists.Refs(w.r.Stages) {
 		if s.Trust.Verdict != v {
 			continue
 		}

@@ -153,8 +153,7 @@ func (p *pair) words() string {
 
 // tested returns the change of throughput at a load that both sides have.
 func tested(side *compare.Against, c *curve, load string) *compare.Difference {
-	for i := range side.Stages {
-		s := &side.Stages[i]
+	for s := range lists.Refs(side.Stages) {
 		if d := s.Difference(c.metric()); d != nil && s.Workload == c.workload && s.Load == load {
 			return d
 		}

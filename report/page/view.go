@@ -96,8 +96,7 @@ func verdictOf(r *results.Result) verdict {
 
 // tested returns what was tested: for each target its model, server, API, hardware, labels and endpoints.
 func tested(r *results.Result) (list [][]string) {
-	for i := range r.Stages {
-		s := &r.Stages[i]
+	for s := range lists.Refs(r.Stages) {
 		if slices.ContainsFunc(list, func(of []string) bool { return of[0] == s.Target }) {
 			continue
 		}

@@ -26,8 +26,7 @@ func VLLM(r *results.Result) *table.Table {
 // needs a distribution that results.json does not have, the number is not known.
 func GuideLLM(r *results.Result) *table.Table {
 	t := &table.Table{Columns: slices.Concat(stageColumns("Strategy", ""), ColumnsOf("guidellm"))}
-	for i := range r.Stages {
-		s := &r.Stages[i]
+	for s := range lists.Refs(r.Stages) {
 		values := slices.Concat(guideTokenValues(s), guideLatencyValues(s), guideThroughputValues(s))
 		t.Rows = append(t.Rows, marked(t.Columns, s, newRow(s, s.Target+", "+s.Workload, lists.Each(values, number)...), ""))
 	}
@@ -104,8 +103,7 @@ func guideThroughputValues(s *results.StageResult) []*float64 {
 // not known. AIPerf takes the times of frames with text; a first token without text makes its TTFT unknown.
 func AIPerf(r *results.Result) *table.Table {
 	t := &table.Table{Columns: slices.Concat(stageColumns("", ""), ColumnsOf("aiperf"))}
-	for i := range r.Stages {
-		s := &r.Stages[i]
+	for s := range lists.Refs(r.Stages) {
 		for _, m := range aiperfRows(s) {
 			row := newRow(s, stageName(s), append([]table.Cell{word(m.name)}, lists.Each(m.values[:], number)...)...)
 			row.Mark = "" // the heading has it, once for all rows

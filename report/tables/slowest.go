@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/table"
 )
 
@@ -16,8 +17,7 @@ func Slowest(r *results.Result) *table.Table {
 	if r.Run.Records == nil {
 		t.Notes = []string{"The run kept no rows of requests, which show why some are slow: run it with --records parquet."}
 	}
-	for i := range r.Stages {
-		s := &r.Stages[i]
+	for s := range lists.Refs(r.Stages) {
 		for j := range s.Examples {
 			t.Rows = append(t.Rows, newRow(s, stageName(s), exampleCells(r, s, &s.Examples[j])...))
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/table"
 )
 
@@ -12,8 +13,7 @@ import (
 func Stages(r *results.Result) *table.Table {
 	columns := slices.Concat(ColumnsOf("stages"), ColumnsOf("latencies"))
 	t := &table.Table{Columns: slices.Concat(stageColumns("Load", "Target"), columns)}
-	for i := range r.Stages {
-		s := &r.Stages[i]
+	for s := range lists.Refs(r.Stages) {
 		t.Rows = append(t.Rows, marked(t.Columns, s, newRow(s, s.Workload, cellsOf(s, columns)...), ""))
 	}
 	return explained(t)
@@ -26,8 +26,7 @@ func Parts(r *results.Result) *table.Table {
 	t := &table.Table{Columns: slices.Concat(stageColumns("Load", "Target"),
 		[]table.Column{{Key: "part", Header: "Part", Label: true, Words: true}}, own, latencies, asked)}
 	for _, s := range slices.Concat(sameLoads(r)...) {
-		for j := range s.Parts {
-			p := &s.Parts[j]
+		for p := range lists.Refs(s.Parts) {
 			cells := cellsOf(p, latencies)
 			for i, c := range cells {
 				if c.Number != nil {

@@ -34,8 +34,7 @@ func Targets(r *results.Result, baseline string) (*table.Table, error) {
 				base = &rows[i]
 			}
 		}
-		for i := range rows {
-			s := &rows[i]
+		for s := range lists.Refs(rows) {
 			turns := s.turns(base)
 			drift := s.drift(base, turns)
 			if drift == "" {
@@ -175,8 +174,7 @@ func sameLoads(r *results.Result) [][]*results.StageResult {
 	type key struct{ workload, load string }
 	groups := make(map[key][]*results.StageResult)
 	var keys []key
-	for i := range r.Stages {
-		s := &r.Stages[i]
+	for s := range lists.Refs(r.Stages) {
 		k := key{s.Workload, s.Load.Shared()}
 		if groups[k] == nil {
 			keys = append(keys, k)

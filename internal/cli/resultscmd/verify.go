@@ -387,8 +387,7 @@ func (v *verification) again() (string, []string, error) {
 
 // claims returns what the run claims of the stages that ran again and holds, and what does not.
 func (v *verification) claims(against *compare.Against) (holds, wrong []string) {
-	for i := range against.Stages {
-		s := &against.Stages[i]
+	for s := range lists.Refs(against.Stages) {
 		by := s.Claim()
 		if by == nil {
 			wrong = append(wrong, show.StageName(s)+": it has no number to compare")
