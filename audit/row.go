@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/spate-load/spate/internal/lists"
 )
 
 // row is the numbers of one measurement by quantity: times in milliseconds, rates by the second.
@@ -92,12 +94,7 @@ func terms(section string) (all []term) {
 
 // find returns the first quantity whose words are in a label.
 func find(all []term, label string) string {
-	for _, t := range all {
-		if t.words.MatchString(label) {
-			return t.quantity
-		}
-	}
-	return ""
+	return lists.Find(all, func(t term) bool { return t.words.MatchString(label) }).quantity
 }
 
 var (

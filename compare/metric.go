@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -48,12 +49,8 @@ func MetricNamed(name string) (*Metric, error) {
 
 // TitleOf returns a metric's name in tables.
 func TitleOf(name string) string {
-	for _, m := range slices.Concat(Metrics, economy[:]) {
-		if m.Name == name {
-			return m.Title
-		}
-	}
-	return name
+	all := slices.Concat(Metrics, economy[:])
+	return cmp.Or(lists.Find(all, func(m Metric) bool { return m.Name == name }).Title, name)
 }
 
 func allMetrics() []Metric {

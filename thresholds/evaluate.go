@@ -77,12 +77,9 @@ func counts(r *results.Result, s *results.StageResult) bool {
 
 // search returns the search that a stage is a probe of, or nil.
 func search(r *results.Result, s *results.StageResult) *results.SeriesResult {
-	for _, of := range r.Run.SeriesOf(loadpoint.Search) {
-		if s.Probe != nil && of.Series == s.Probe.Series {
-			return of
-		}
-	}
-	return nil
+	return lists.Find(r.Run.SeriesOf(loadpoint.Search), func(of *results.SeriesResult) bool {
+		return s.Probe != nil && of.Series == s.Probe.Series
+	})
 }
 
 // outcome compares a stage.

@@ -208,12 +208,8 @@ func (r *Run) Windows(stage uint32) []*spatev1.StageWindow {
 // Distribution returns the values of a metric in a part of a window, by its name in results.json: ttft_ms, e2e_ms,
 // tpot_ms, itl_ms. It returns nil if there were none.
 func Distribution(part *spatev1.WindowPart, metric string) *spatev1.WindowDistribution {
-	for _, d := range part.GetDistributions() {
-		if d.GetMetric() == metric {
-			return d
-		}
-	}
-	return nil
+	return lists.Find(part.GetDistributions(),
+		func(d *spatev1.WindowDistribution) bool { return d.GetMetric() == metric })
 }
 
 // Starts returns how many measured requests per second started over consecutive windows of a stage, and how many

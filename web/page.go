@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/table"
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/report/page"
@@ -50,12 +51,8 @@ type Frame struct {
 
 // Part returns the contents of a part, for templates.
 func (f Frame) Part(id string) template.HTML {
-	for _, p := range f.Parts {
-		if p.ID == id {
-			return template.HTML(p.HTML) //nolint:gosec // templates of this package wrote it
-		}
-	}
-	return ""
+	of := lists.Find(f.Parts, func(p Part) bool { return p.ID == id })
+	return template.HTML(of.HTML) //nolint:gosec // templates of this package wrote it
 }
 
 // parts executes the templates of parts, in the order in which they are on the page.

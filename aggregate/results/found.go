@@ -11,6 +11,7 @@ import (
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
@@ -161,12 +162,8 @@ func canaryAnswers(asked, differing, tasks, right uint64) CanaryAnswers {
 
 // quietOf returns what endpoints answered to canaries before the load, which all agents know that have a preparation.
 func quietOf(agents []*spatev1.AssignedAgent) []*spatev1.QuietCount {
-	for _, a := range agents {
-		if q := a.GetPreparation().GetCanaries(); q != nil {
-			return q
-		}
-	}
-	return nil
+	return lists.Find(agents, func(a *spatev1.AssignedAgent) bool { return a.GetPreparation().GetCanaries() != nil }).
+		GetPreparation().GetCanaries()
 }
 
 // datasetOf describes the workload's rows. It returns nil if there are none.

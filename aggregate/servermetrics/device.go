@@ -1,6 +1,7 @@
 package servermetrics
 
 import (
+	"cmp"
 	_ "embed" // the table of metrics
 	"strconv"
 	"strings"
@@ -79,22 +80,15 @@ func identify(labels string) (id identity, ok bool) {
 	if err != nil {
 		return id, false
 	}
-	first := func(names ...string) string {
-		for _, name := range names {
-			if of[name] != "" {
-				return of[name]
-			}
-		}
-		return ""
-	}
 	id = identity{
-		host: first("Hostname", "hostname"), number: first("gpu", "gpu_id"), model: first("modelName", "card_model"),
+		host: cmp.Or(of["Hostname"], of["hostname"]), number: cmp.Or(of["gpu"], of["gpu_id"]),
+		model: cmp.Or(of["modelName"], of["card_model"]),
 	}
-	id.uuid = first("UUID", "uuid", "gpu_uuid", "serial_number")
+	id.uuid = cmp.Or(of["UUID"], of["uuid"], of["gpu_uuid"], of["serial_number"])
 	if id.uuid == "" && id.number != "" { // an exporter without numbers of its own
 		id.uuid = id.host + "/" + id.number
 	}
-	id.instance = first("GPU_I_ID")
+	id.instance = of["GPU_I_ID"]
 	return id, id.uuid != ""
 }
 

@@ -2,8 +2,6 @@
 package registry
 
 import (
-	"slices"
-
 	"github.com/tidwall/gjson"
 
 	"github.com/spate-load/spate/api"
@@ -35,11 +33,8 @@ func Find(name string) (*api.API, bool) {
 	if name == "" {
 		return All[0], true
 	}
-	i := slices.IndexFunc(All, func(a *api.API) bool { return a.Name == name })
-	if i < 0 {
-		return nil, false
-	}
-	return All[i], true
+	a := lists.Find(All, func(a *api.API) bool { return a.Name == name })
+	return a, a != nil
 }
 
 // Names returns the names of all APIs in plans, the default one first.

@@ -132,12 +132,9 @@ func rawText(data []byte, path string) []byte {
 
 // plainPath reports whether a path consists of the names of members, one within the other.
 func plainPath(path string) bool {
-	for i := range len(path) {
-		if b := path[i] | 0x20; (b < 'a' || b > 'z') && path[i] != '_' && path[i] != '.' {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(path, func(r rune) bool {
+		return (r|0x20 < 'a' || r|0x20 > 'z') && r != '_' && r != '.'
+	})
 }
 
 // templateObject reports whether JSON is an object.

@@ -31,6 +31,16 @@ func First[V any](values []V, is func(*V) bool) *V {
 	return nil
 }
 
+// Find returns the first value for which is holds, a zero value if there is none.
+func Find[V any](values []V, is func(V) bool) (found V) {
+	for _, v := range values {
+		if is(v) {
+			return v
+		}
+	}
+	return found
+}
+
 // Refs yields a pointer to each value.
 func Refs[V any](values []V) iter.Seq[*V] {
 	return func(yield func(*V) bool) {

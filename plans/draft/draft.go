@@ -93,13 +93,8 @@ func Loads() (names, help []string) {
 // NeedsFile reports whether a kind of workload takes its requests from a file.
 func NeedsFile(workload string) bool { return fileForm(workload) != "" }
 
-func fileForm(workload string) string {
-	for _, k := range workloads() {
-		if k.name == workload {
-			return k.file
-		}
-	}
-	return ""
+func fileForm(kind string) string {
+	return lists.Find(workloads(), func(w workload) bool { return w.name == kind }).file
 }
 
 //go:embed new.yaml.tmpl

@@ -163,12 +163,7 @@ func tested(side *compare.Against, c *curve, load string) *compare.Difference {
 
 // curve returns the curve of a target and a workload, or nil.
 func (w *writer) curve(target, workload string) *curve {
-	for _, c := range w.curves {
-		if c.target == target && c.workload == workload {
-			return c
-		}
-	}
-	return nil
+	return lists.Find(w.curves, func(c *curve) bool { return c.target == target && c.workload == workload })
 }
 
 // gpus returns the number of a target's GPUs, NaN if it is not known.

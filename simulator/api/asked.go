@@ -96,12 +96,7 @@ func forced(choice json.RawMessage) string {
 }
 
 func firstOf(all ...json.RawMessage) json.RawMessage {
-	for _, one := range all {
-		if kindOf(one) != 0 && kindOf(one) != 'n' {
-			return one
-		}
-	}
-	return nil
+	return lists.Find(all, func(one json.RawMessage) bool { return kindOf(one) != 0 && kindOf(one) != 'n' })
 }
 
 // deepest is how deep instances are made. Schemas may refer to themselves.

@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -229,12 +230,8 @@ func Complete(runDir, kind string) error {
 // returns true if the directory exists but cannot be read.
 func Incomplete(runDir string) bool {
 	entries, err := os.ReadDir(runDir)
-	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), markSuffix) {
-			return true
-		}
-	}
-	return err != nil && !errors.Is(err, fs.ErrNotExist)
+	return err != nil && !errors.Is(err, fs.ErrNotExist) ||
+		slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.HasSuffix(e.Name(), markSuffix) })
 }
 
 // Database is a database that points are written to. Its methods may be called concurrently, except Close.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -191,10 +192,5 @@ func conventional(row *sink.Row, field *sink.Field, tags []*common.KeyValue) *me
 
 // ofStage reports whether a row is about a stage as a whole, so that nothing counts twice.
 func ofStage(tags []sink.Tag) bool {
-	for _, tag := range tags {
-		if tag.Key == "scope" {
-			return tag.Value == "all"
-		}
-	}
-	return false
+	return slices.ContainsFunc(tags, func(tag sink.Tag) bool { return tag.Key == "scope" && tag.Value == "all" })
 }

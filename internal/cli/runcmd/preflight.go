@@ -112,12 +112,7 @@ func limitOf(ctx context.Context, t *spatev1.Target, secrets map[string]string) 
 		return s.GetMaxModelTokens()
 	}
 	models, _ := modelsOf(ctx, t, secrets) // the agents report why it does not answer
-	for _, m := range models {
-		if m.ID == t.GetModel() {
-			return m.MaxModelTokens
-		}
-	}
-	return 0
+	return lists.Find(models, func(m api.Model) bool { return m.ID == t.GetModel() }).MaxModelTokens
 }
 
 // modelsOf asks a target's first endpoint for the models that it serves.
