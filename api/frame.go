@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"hash/maphash"
 	"strings"
 
@@ -77,9 +78,7 @@ func (f *Frame) Fail(kind, value []byte) {
 	if len(kind) > 0 && f.Fault != "" {
 		f.Fault = string(kind) + ": " + f.Fault
 	}
-	if f.Fault == "" {
-		f.Fault = string(value[:min(len(value), faultLimit)])
-	}
+	f.Fault = cmp.Or(f.Fault, string(value[:min(len(value), faultLimit)]))
 }
 
 // Abort marks a frame as the end of an answer that the server ended early. The value describes the error, as for Fail,

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -131,10 +132,7 @@ func good(r *Request, slo *results.Goodput) bool {
 	if slo == nil || r.LastTokenNs == nil {
 		return slo != nil
 	}
-	first := *r.LastTokenNs // an answer in one body: its first token comes with its last
-	if r.FirstTokenNs != nil {
-		first = *r.FirstTokenNs
-	}
+	first := *cmp.Or(r.FirstTokenNs, r.LastTokenNs) // an answer in one body: its first token comes with its last
 	within := func(ns float64, limit *float64) bool { return limit == nil || ns <= *limit*nanosPerMs }
 	return within(float64(first-r.StartNs), slo.TTFTMs) && within(float64(*r.LastTokenNs-r.StartNs), slo.E2EMs) &&
 		(r.OutputTokens < 2 || r.FirstTokenNs == nil || within(float64(tokenTime(r)), slo.TPOTMs))

@@ -81,12 +81,7 @@ func (h *Histogram) Record(v int64) {
 	t.count++
 	t.sum = t.sum.Add(Uint128{Low: u})
 	t.squares = t.squares.Add(product(u, u))
-	if u < t.min {
-		t.min = u
-	}
-	if u > t.max {
-		t.max = u
-	}
+	t.min, t.max = min(t.min, u), max(t.max, u)
 }
 
 // RecordN counts a value n times. It panics if the histogram would hold more than 2^44 values.

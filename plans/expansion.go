@@ -295,10 +295,7 @@ func (e *expansion) datasets(index int, w *spatev1.Workload) (of rowsOf) {
 		if w.GetMix() == nil {
 			return rowsOf{whole: dataset}
 		}
-		if dataset == nil {
-			dataset = &spatev1.Dataset{}
-		}
-		of.parts = append(of.parts, dataset)
+		of.parts = append(of.parts, cmp.Or(dataset, &spatev1.Dataset{}))
 	}
 	return of
 }

@@ -39,10 +39,7 @@ func gridsOf(r *results.Result) []*grid {
 		g := byKey[key]
 		if g == nil {
 			g = &grid{target: s.Target, workload: s.Workload, isl: s.ISL.Asked, osl: s.OSL.Asked,
-				openLoop: key.openLoop}
-			if r.Run.Plan != nil {
-				g.plan = *r.Run.Plan
-			}
+				openLoop: key.openLoop, plan: *cmp.Or(r.Run.Plan, new(""))}
 			byKey[key] = g
 			grids = append(grids, g)
 		}
@@ -127,12 +124,9 @@ func loadCell(s results.StageResult) string {
 func phasesCell(phases []results.Phase) string {
 	var values []string
 	for _, p := range phases {
-		for _, v := range []string{shortest(p.From), shortest(p.To)} {
-			if len(values) == 0 || values[len(values)-1] != v {
-				values = append(values, v)
-			}
-		}
+		values = append(values, shortest(p.From), shortest(p.To))
 	}
+	values = slices.Compact(values)
 	const most = 4
 	if len(values) > most {
 		values = append(values[:most-1], "..")

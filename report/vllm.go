@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"fmt"
 	"io"
@@ -75,10 +76,7 @@ func logHeader(run *spatev1.RunRecord) []byte {
 func logStage(b *bytes.Buffer, s *merge.Stage, result results.StageResult, start float64) error {
 	fmt.Fprintf(b, "#[Stage %d, tags %d/...: %s, %s, %s]\n", result.Index+1, result.Index, result.Target,
 		result.Workload, result.Load)
-	length := 0.0
-	if result.DurationS != nil {
-		length = *result.DurationS
-	}
+	length := *cmp.Or(result.DurationS, new(0.))
 	for _, m := range measure.Metrics() {
 		values := s.Values(m.ID)
 		if values == nil || values.Count() == 0 {

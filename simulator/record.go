@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -63,10 +64,7 @@ type Record struct {
 
 // sent records a write of token frames.
 func (r *Record) sent(at clock.Instant, tokens, frames int, all bool) {
-	if r.FirstToken == 0 {
-		r.FirstToken = at
-	}
-	r.LastToken = at
+	r.FirstToken, r.LastToken = cmp.Or(r.FirstToken, at), at
 	r.OutputTokens += tokens
 	for range frames {
 		if !all {

@@ -7,6 +7,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -84,9 +85,7 @@ type Server struct {
 
 // New makes a server. It starts nothing.
 func New(c Config) *Server {
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	s := &Server{
 		runs: c.Runs, dir: c.Dir, rights: c.Rights, local: c.Local, log: c.Logger,
 		streams: make(chan struct{}, maxStreams), work: make(chan struct{}, 1),

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"sync"
@@ -198,9 +199,7 @@ func (b *branching) ended(w *worker, turn int) (ready []int) {
 	if o.Err != nil || o.Cancelled {
 		b.whole.Completed = false
 		b.failed[turn] = o.Err != nil
-		if b.err == nil {
-			b.err = o.Err
-		}
+		b.err = cmp.Or(b.err, o.Err)
 		return nil
 	}
 	if b.owner.load.KeepsAnswers {

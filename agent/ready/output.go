@@ -109,10 +109,7 @@ func (f *finder) exactByName(why string) {
 		f.found.Preparation.ExactOutput, f.found.Preparation.ExactOutputBy = true, byName
 		return
 	}
-	if why == "" {
-		why = "the server is not known to accept " + f.lengthFields()
-	}
-	f.noteInexact(why)
+	f.noteInexact(cmp.Or(why, "the server is not known to accept "+f.lengthFields()))
 }
 
 // noteInexact notes why outputs are not forced.

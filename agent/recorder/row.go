@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/spate-load/spate/agent/ready"
@@ -98,9 +99,7 @@ func setStreamed(row *spatev1.RequestRecord, start clock.Instant, o *stream.Obse
 		}
 		row.Chunks++
 		row.LastChunkNs = offset(start, f.At())
-		if row.FirstChunkNs == nil {
-			row.FirstChunkNs = row.LastChunkNs
-		}
+		row.FirstChunkNs = cmp.Or(row.FirstChunkNs, row.LastChunkNs)
 	}
 }
 

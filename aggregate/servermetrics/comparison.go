@@ -155,10 +155,7 @@ func compareAccounts(c Client, accounts []*spatev1.ServerAccount) *ServerAccount
 		Requests: AccountRequests{Measured: c.Measured, Sent: c.Sent, Counted: near.counted},
 		TTFT:     near.compare(c.TTFT, "ttft"), ITL: near.compare(c.ITL, "itl"),
 		TPOT: near.compare(c.TPOT, "tpot"), E2E: near.compare(c.E2E, "e2e"),
-		CachedShare: near.cachedShare(),
-	}
-	if a.CachedShare == nil {
-		a.CachedShare = engine.cachedShare()
+		CachedShare: cmp.Or(near.cachedShare(), engine.cachedShare()),
 	}
 	a.Parts = accountParts(c, near, engine)
 	a.Summary = a.summary(near.title)

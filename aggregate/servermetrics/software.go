@@ -1,6 +1,7 @@
 package servermetrics
 
 import (
+	"cmp"
 	_ "embed" // the tables of names
 	"fmt"
 	"iter"
@@ -149,9 +150,7 @@ func (d side) pick(what string) (found *spatev1.ServerHistogram) {
 		if h.GetCount() > 0 {
 			return h
 		}
-		if found == nil {
-			found = h
-		}
+		found = cmp.Or(found, h)
 	}
 	return found
 }

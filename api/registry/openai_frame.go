@@ -2,6 +2,7 @@ package registry
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -381,7 +382,5 @@ func decodeFault(top map[string]json.RawMessage, f *api.Frame) {
 	if o := jsonscan.Object(fault); o != nil {
 		f.Fault = jsonscan.Text(o["message"])
 	}
-	if f.Fault == "" {
-		f.Fault = fmt.Sprintf("%.200s", fault)
-	}
+	f.Fault = cmp.Or(f.Fault, fmt.Sprintf("%.200s", fault))
 }

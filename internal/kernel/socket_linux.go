@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 	"syscall"
@@ -100,10 +101,7 @@ func AskForStamps(c syscall.RawConn) error {
 	err := c.Control(func(fd uintptr) {
 		failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
 	})
-	if err == nil {
-		err = failed
-	}
-	if err != nil {
+	if err = cmp.Or(err, failed); err != nil {
 		return fmt.Errorf("enable receive timestamps: %w", err)
 	}
 	return nil

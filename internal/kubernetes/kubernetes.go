@@ -3,6 +3,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,10 +118,7 @@ func portOf(t *spatev1.KubernetesTarget, s slice) (int, error) {
 	}
 	var names []string
 	for _, p := range s.Ports {
-		name := ""
-		if p.Name != nil {
-			name = *p.Name
-		}
+		name := *cmp.Or(p.Name, new(""))
 		if p.Port != nil && (name == t.GetPort() || t.GetPort() == "" && len(s.Ports) == 1) {
 			return *p.Port, nil
 		}

@@ -1,6 +1,7 @@
 package document
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -65,10 +66,7 @@ func (s *shape) closest(path string) *yaml.Node {
 
 // mistake gives a finding its position.
 func (s *shape) mistake(file string, f Finding) Mistake {
-	node := f.node
-	if node == nil {
-		node = s.closest(f.Path)
-	}
+	node := cmp.Or(f.node, s.closest(f.Path))
 	return Mistake{Path: file, Line: node.Line, Column: node.Column, Field: f.Path, Message: f.Message}
 }
 

@@ -1,6 +1,7 @@
 package headline
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -112,10 +113,8 @@ func (w *writer) ratio(pairs []pair, baseline, target, where string) string {
 	var changes, perGPU []float64
 	outcomes := map[compare.Outcome]int{}
 	for i, p := range pairs {
-		d, change := p.difference, p.value/p.baseline-1
-		if d.Change != nil {
-			change = *d.Change // without a drift
-		}
+		d := p.difference
+		change := *cmp.Or(d.Change, new(p.value/p.baseline-1)) // that of d is without a drift
 		changes = append(changes, change)
 		if g := w.times(target, baseline); g > 0 {
 			perGPU = append(perGPU, (1+change)/g-1)

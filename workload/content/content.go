@@ -4,6 +4,7 @@
 package content
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -200,10 +201,7 @@ func Play(w *spatev1.Workload) (play *spatev1.SessionPlay, sessions bool) {
 	if s := w.GetSessions(); s != nil {
 		return s.GetPlay(), true
 	}
-	play = File(w).GetSessions()
-	if play == nil {
-		play = Trace(w).GetSessions()
-	}
+	play = cmp.Or(File(w).GetSessions(), Trace(w).GetSessions())
 	return play, play != nil
 }
 

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -34,9 +35,7 @@ func (r *logReader) read(it item) (call, *linkedRow, error) {
 	if err != nil {
 		return c, nil, err
 	}
-	if c.trace == "" {
-		c.trace = fmt.Sprintf("line %d", it.Number) // a session by itself
-	}
+	c.trace = cmp.Or(c.trace, fmt.Sprintf("line %d", it.Number)) // a session by itself
 	usage := objectIn(line.take("usage"))
 	if usage == nil {
 		usage = objectIn(response["usage"])

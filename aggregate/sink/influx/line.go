@@ -1,6 +1,7 @@
 package influx
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -80,11 +81,7 @@ func appendField(dst []byte, field *sink.Field) []byte {
 // tagValue makes a value safe as a tag. Line protocol cannot express every backslash in a tag, so backslashes become
 // slashes.
 func tagValue(value string) string {
-	value = strings.ReplaceAll(clean(value), `\`, `/`)
-	if value == "" {
-		return "_"
-	}
-	return value
+	return cmp.Or(strings.ReplaceAll(clean(value), `\`, `/`), "_")
 }
 
 // clean replaces line breaks and other control characters by spaces, and truncates values that are too long.
