@@ -160,7 +160,7 @@ func (f *flags) join(ctx context.Context, name string, logger *slog.Logger) (loc
 	if len(f.Gossip.Join) > 1 || f.TLS.Given() || f.Gossip.Key != "" {
 		return nil, errors.New("--join: an invitation stands alone: no other member, --tls-cert or --gossip-key goes with it")
 	}
-	m, err := command.NewMember(f.Gossip.Join[0], certs.Agent, f.StateDir, "agent"+f.Name)
+	m, err := command.NewMember(f.Gossip.Join[0], certs.Agent, f.StateDir, strings.TrimSuffix("agent-"+f.Name, "-"))
 	if err != nil {
 		return nil, fmt.Errorf("--join: %w", err)
 	}
