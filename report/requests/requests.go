@@ -63,22 +63,20 @@ const window = 50_000
 // order. each may keep them.
 func eachRow(ledger *ledger.Ledger, stage *spatev1.StageRecord, window int, each func([]record) error) error {
 	var rows []record
-	release := func(n int) error {
-		slices.SortStableFunc(rows, inOrder)
-		released := rows[:n:n]
-		rows = append(make([]record, 0, 2*window), rows[n:]...)
-		return each(released)
-	}
 	err := eachArrival(ledger, stage, func(r *row) error {
 		if rows = append(rows, r.kept()); len(rows) < 2*window {
 			return nil
 		}
-		return release(len(rows) - window)
+		slices.SortStableFunc(rows, inOrder)
+		released := rows[:window:window]
+		rows = append(make([]record, 0, 2*window), rows[window:]...)
+		return each(released)
 	})
 	if err != nil {
 		return err
 	}
-	return release(len(rows))
+	slices.SortStableFunc(rows, inOrder)
+	return each(rows)
 }
 
 // writeJSONL writes one JSON object per line.
