@@ -60,10 +60,11 @@ func Write(dir string, o Options) (result *results.Result, err error) {
 		}
 	}
 	result, _, made, err := filesOf(ledger, o, func(f file) error { return each(f.name, f.write) })
-	for i := 0; i < len(made) && err == nil; i++ {
-		err = each(made[i].name, made[i].write)
+	var failed error // the other files are written even if the rows cannot be
+	for i := 0; i < len(made) && failed == nil; i++ {
+		failed = each(made[i].name, made[i].write)
 	}
-	if err != nil {
+	if err = errors.Join(err, failed); err != nil {
 		return result, fmt.Errorf("report: %w", err)
 	}
 	return result, nil
