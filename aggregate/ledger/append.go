@@ -249,7 +249,7 @@ func (l *Ledger) snapshots(stage uint32, asArrived bool, fn func([]byte) error) 
 			key := numberKey(number)
 			encoded, err := unsealed(arrivalBucket, key, store.arrived.Get(key))
 			if err != nil {
-				return &DamageError{Lost: []string{nameText(key)}}
+				return &DamageError{Lost: []string{nameText(store.nameOf(prefix, number))}}
 			}
 			Read.Add(int64(len(encoded)))
 			if err := fn(encoded); err != nil {
@@ -258,6 +258,17 @@ func (l *Ledger) snapshots(stage uint32, asArrived bool, fn func([]byte) error) 
 		}
 		return nil
 	})
+}
+
+// nameOf returns the name of a stage's snapshot by its number of arrival.
+func (s snapshotStore) nameOf(prefix []byte, number uint64) (name []byte) {
+	c := s.places.Cursor()
+	for k, at := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, at = c.Next() {
+		if n, err := arrival(k, at); err == nil && binary.BigEndian.Uint64(n) == number {
+			return k
+		}
+	}
+	return numberKey(number)
 }
 
 // viewStage runs fn in a read transaction on the snapshots. prefix is that of the names of a stage's.
