@@ -3,6 +3,7 @@ package coordinator
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync/atomic"
 
 	"google.golang.org/grpc/codes"
@@ -182,14 +183,15 @@ type metricsService struct {
 }
 
 // ackedTogether is how many snapshots one answer acks, if the agent says each time that more follow. Acks of 1,000
-// agents, one by one, are a tenth of what they cost.
+// agents, one by one, are a tenth of what they cost. Each stream starts its count at random, so that not all agents are
+// answered in the same second.
 const ackedTogether = 4
 
 // Push receives snapshots until the agent closes the stream. Each snapshot is durable before it is acknowledged.
 // Snapshots from different agents share the ledger's writes.
 func (s metricsService) Push(stream spatev1.MetricsService_PushServer) error {
 	who, _ := certs.PeerOf(stream.Context())
-	unacked := 0
+	unacked := rand.IntN(ackedTogether)
 	recv := func() (*spatev1.PushRequest, error) {
 		m, err := stream.Recv()
 		s.c.noteUnreadable(err, access.AddressOf(stream.Context()))

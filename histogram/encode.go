@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"sync"
 
@@ -189,10 +190,12 @@ type Packed struct {
 	totals  totals
 	payload []byte   // encoded bins without those that wait
 	waiting [][]byte // payloads of the last messages
+	most    int      // how many may wait
 }
 
-// mostWaiting is how many messages are collected before they are packed. Packing walks all bins, so packing more
-// messages at once takes less time and more memory.
+// mostWaiting is how many messages are collected before they are packed; the first time it is a random number up to
+// that, so that the distributions of a thousand agents, which come each second, are not all packed in the same second.
+// Packing walks all bins, so packing more messages at once takes less time and more memory.
 const mostWaiting = 8
 
 // Add adds all values of e and may keep e's bytes until a later call. It returns an error, and changes nothing, if the
@@ -203,7 +206,7 @@ func (p *Packed) Add(e Encoded, by *Histogram) error {
 		return nil
 	}
 	if p.totals.count == 0 {
-		p.layout, p.totals = e.layout, none
+		p.layout, p.totals, p.most = e.layout, none, 1+rand.IntN(mostWaiting)
 	}
 	if p.layout != e.layout || by.layout != e.layout {
 		return mixed(e.layout, p.layout)
@@ -213,8 +216,9 @@ func (p *Packed) Add(e Encoded, by *Histogram) error {
 		return ErrFull
 	}
 	p.totals = merged
-	if p.waiting = append(p.waiting, e.payload); len(p.waiting) >= mostWaiting {
+	if p.waiting = append(p.waiting, e.payload); len(p.waiting) >= p.most {
 		p.pack(by)
+		p.most = mostWaiting
 	}
 	return nil
 }

@@ -137,9 +137,9 @@ func applied(ref *spatev1.AssignmentRef) *spatev1.ConnectRequest {
 	}}}
 }
 
-// beat sends one heartbeat per second.
+// beat sends one heartbeat per second of the agents, but at least every two seconds: after 3.5 s an agent is lost.
 func (a *agent) beat(ctx context.Context) error {
-	for clock.Sleep(ctx, time.Second) {
+	for clock.Sleep(ctx, min(a.seconds(1), 2*time.Second)) {
 		if err := a.say(a.heartbeat()); err != nil {
 			return ended(err)
 		}
@@ -168,7 +168,7 @@ func (a *agent) deliver(ctx context.Context, push spatev1.MetricsService_PushCli
 	}
 	start := clock.Instant(arm.GetStartClockNs())
 	for window := range a.windows {
-		if !clock.SleepUntil(ctx, start.Add(time.Duration(window+1)*time.Second+sealDelay)) {
+		if !clock.SleepUntil(ctx, start.Add(a.seconds(window+1)+time.Duration(a.slow)*sealDelay)) {
 			return nil
 		}
 		a.sent[window] = clock.Now()
@@ -180,15 +180,16 @@ func (a *agent) deliver(ctx context.Context, push spatev1.MetricsService_PushCli
 	return nil
 }
 
-// snapshot returns what the agent measured in a window.
+// snapshot returns what the agent measured in a window. If a second takes several, it is in the last window of them.
 func (a *agent) snapshot(ref *spatev1.AssignmentRef, window int) *spatev1.Snapshot {
+	number := (window+1)*a.slow - 1
 	s := &spatev1.Snapshot{
 		Key: &spatev1.SnapshotKey{
 			RunId: ref.GetRunId(), Agent: a.info.GetName(), Incarnation: a.incarnation, Sequence: uint64(window) + 1,
 		},
-		StageIndex: ref.GetStageIndex(), Revision: ref.GetRevision(), Window: uint32(window), PeakInFlight: 1000,
+		StageIndex: ref.GetStageIndex(), Revision: ref.GetRevision(), Window: uint32(number), PeakInFlight: 1000,
 		Series: []*spatev1.Series{a.measured(window)}, Records: a.rows,
-		Shares: shares(a.measured(window).GetCounters(), window),
+		Shares: shares(a.measured(window).GetCounters(), number),
 	}
 	if window == a.windows-1 {
 		s.Totals = a.totals()

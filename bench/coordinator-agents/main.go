@@ -29,6 +29,7 @@ type settings struct {
 	values      int           // requests per window, and so values per distribution
 	records     string        // form of request rows: "parquet", "jsonl" or empty
 	join        time.Duration // agents connect over this time
+	slow        int           // how long a second of the agents takes
 }
 
 func main() {
@@ -45,6 +46,8 @@ func main() {
 		"requests of an agent and window: each of its 10 distributions has as many values")
 	flag.StringVar(&s.records, "records", "", "rows of requests: parquet or jsonl; empty: none")
 	flag.DurationVar(&s.join, "join", 4*time.Second, "time over which the agents connect")
+	flag.IntVar(&s.slow, "slow", 1, "seconds that a second of the agents takes, for more agents than the cores can "+
+		"bear: all figures are those of cores so many times as fast")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -58,11 +61,15 @@ func main() {
 
 // check finds mistakes in the flags.
 func (s settings) check() error {
-	if s.agents < 1 || s.regions < 1 || s.values < 1 || s.settle < 1 || s.windows < s.settle+2 {
-		return errors.New("give at least one agent, region, value and window to settle, and two windows more than settle")
+	if s.agents < 1 || s.regions < 1 || s.values < 1 || s.settle < 1 || s.slow < 1 || s.windows < s.settle+2 {
+		return errors.New("give at least one agent, region, value, window to settle and second of a second, and two " +
+			"windows more than settle")
 	}
 	return nil
 }
+
+// seconds returns how long some seconds of the agents take.
+func (s settings) seconds(n int) time.Duration { return time.Duration(n*s.slow) * time.Second }
 
 // play runs one stage from start to end.
 func play(ctx context.Context, s settings) (report, error) {

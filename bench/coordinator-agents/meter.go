@@ -120,8 +120,8 @@ func (m *meter) watch(ctx context.Context, began, stop <-chan struct{}) (samples
 	case <-stop:
 		return nil
 	}
-	end := time.After(time.Duration(m.windows) * time.Second)
-	if !clock.Sleep(ctx, time.Duration(m.settle)*time.Second) {
+	end := time.After(m.seconds(m.windows))
+	if !clock.Sleep(ctx, m.seconds(m.settle)) {
 		return nil
 	}
 	ticker := time.NewTicker(sampleInterval)

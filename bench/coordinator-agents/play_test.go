@@ -47,7 +47,7 @@ func TestPlay(t *testing.T) {
 	r, err := play(t.Context(), settings{
 		coordinator: l.Addr().String(), status: strings.TrimPrefix(status.URL, "http://"), pid: os.Getpid(),
 		dataDir: dir,
-		agents:  3, regions: 2, windows: 3, settle: 1, values: 20, records: "jsonl",
+		agents:  3, regions: 2, windows: 3, settle: 1, values: 20, records: "jsonl", slow: 2,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -64,9 +64,10 @@ func TestPlay(t *testing.T) {
 // TestFlagsThatCannotBe: mistakes are reported before any agent starts.
 func TestFlagsThatCannotBe(t *testing.T) {
 	for name, s := range map[string]settings{
-		"no agents":           {regions: 1, values: 1, settle: 1, windows: 9},
-		"no regions":          {agents: 1, values: 1, settle: 1, windows: 9},
-		"all windows settled": {agents: 1, regions: 1, values: 1, settle: 5, windows: 6},
+		"no agents":           {regions: 1, values: 1, settle: 1, slow: 1, windows: 9},
+		"no time":             {agents: 1, regions: 1, values: 1, settle: 1, windows: 9},
+		"no regions":          {agents: 1, values: 1, settle: 1, slow: 1, windows: 9},
+		"all windows settled": {agents: 1, regions: 1, values: 1, settle: 5, slow: 1, windows: 6},
 	} {
 		if _, err := play(t.Context(), s); err == nil {
 			t.Errorf("%s: no error", name)

@@ -45,7 +45,7 @@ func (m *meter) report(first sample, e ending, a *answers) (report, error) {
 // String returns the table.
 func (r report) String() string {
 	from, to := r.measured[0], r.measured[len(r.measured)-1]
-	seconds := to.at.Sub(from.at).Seconds()
+	seconds := to.at.Sub(from.at).Seconds() / float64(r.slow)
 	cpu := (to.user + to.sys - from.user - from.sys).Seconds()
 	snapshots := float64(r.agents) * seconds
 	var anon uint64
@@ -58,8 +58,8 @@ func (r report) String() string {
 	}
 	row("what", "value")
 	row("---", "---:")
-	row("agents, regions, windows, values of a distribution, rows", "%d, %d, %d, %d, %s", r.agents, r.regions,
-		r.windows, r.values, rows(r.records))
+	row("agents, regions, windows, values of a distribution, rows; a second took", "%d, %d, %d, %d, %s; %d s",
+		r.agents, r.regions, r.windows, r.values, rows(r.records), r.slow)
 	row("snapshots, of which refused or duplicate; complete", "%d, 0, %v", r.acked, r.stage.GetComplete())
 	row("coordinator's CPU", "%.1f %% of a core (user %.1f, system %.1f)", 100*cpu/seconds,
 		100*(to.user-from.user).Seconds()/seconds, 100*(to.sys-from.sys).Seconds()/seconds)
@@ -68,8 +68,8 @@ func (r report) String() string {
 	row("received", "%.2f MB/s, %.0f bytes for an agent and second", float64(to.received-from.received)/1e6/seconds,
 		float64(to.received-from.received)/snapshots)
 	row("end of a window to its merged result at a client, p50, p99, most", "%s", quantiles(r.delays))
-	row("snapshot to ack, p50, p99, most", "%s", values(r.acks))
-	row("heartbeat to its answer, p50, p99, most; with the clock", "%s; %.1f %%", values(r.beats),
+	row("snapshot to ack, p50, p99, most", "%s", r.times(r.acks))
+	row("heartbeat to its answer, p50, p99, most; with the clock", "%s; %.1f %%", r.times(r.beats),
 		100*float64(r.timed)/float64(max(1, r.beats.Count())))
 	row("ledger", "%.1f MB/s, %.0f bytes a snapshot", float64(to.ledger-from.ledger)/1e6/seconds,
 		float64(r.after.ledger)/float64(r.acked))
@@ -96,11 +96,11 @@ func quantiles(sorted []time.Duration) string {
 		sorted[len(sorted)-1].Seconds()*1e3)
 }
 
-// values formats the same for a histogram.
-func values(h *histogram.Histogram) string {
+// times formats the same for a histogram.
+func (r report) times(h *histogram.Histogram) string {
 	if h.Count() == 0 {
 		return "n/a"
 	}
-	ms := func(v int64) float64 { return float64(v) / 1e6 }
+	ms := func(v int64) float64 { return float64(v) / 1e6 / float64(r.slow) }
 	return fmt.Sprintf("%.1f ms, %.1f ms, %.1f ms", ms(h.Percentile(50)), ms(h.Percentile(99)), ms(h.Max()))
 }

@@ -43,7 +43,7 @@ func submit(ctx context.Context, s settings, c *crowd, m *meter) (ending, error)
 	defer conn.Close()
 	service := spatev1.NewRunServiceClient(conn)
 	answer, err := service.SubmitRun(ctx, &spatev1.SubmitRunRequest{
-		PlanYaml: fmt.Appendf(nil, planForm, s.agents*s.values, s.windows+60), PlanPath: "plan.yaml",
+		PlanYaml: fmt.Appendf(nil, planForm, s.agents*s.values, s.windows*s.slow+60), PlanPath: "plan.yaml",
 		Records:   s.records,
 		MinAgents: uint32(s.agents), AgentsTimeout: durationpb.New(2 * time.Minute),
 	})
@@ -87,9 +87,10 @@ func follow(ctx context.Context, service spatev1.RunServiceClient, id string, c 
 		case *spatev1.RunEvent_StageProgress:
 			e.progress++
 		case *spatev1.RunEvent_StageWindow:
-			if n := int(event.StageWindow.GetNumber()); c.settle <= n && n < c.windows {
-				end := clock.Instant(c.start.Load()).Add(time.Duration(n+1) * time.Second)
-				e.delays = append(e.delays, clock.Now().Sub(end))
+			n := int(event.StageWindow.GetNumber()) + 1
+			if n%c.slow == 0 && c.settle < n/c.slow && n/c.slow <= c.windows {
+				end := clock.Instant(c.start.Load()).Add(c.seconds(n / c.slow))
+				e.delays = append(e.delays, clock.Now().Sub(end)/time.Duration(c.slow))
 			}
 		case *spatev1.RunEvent_StageEnded:
 			e.stage = event.StageEnded
