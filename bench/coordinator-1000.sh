@@ -3,6 +3,7 @@
 # agents, each with its own connection and a snapshot of 10 histograms per second. Prints a table. Loopback only; takes
 # a minute and a half, and 1 GB of disk for the ledger.
 #   bench/coordinator-1000.sh [FLAGS of bench/coordinator-agents]        (after make build)
+#   bench/coordinator-1000.sh --agents 9700 --slow 4 --join 90s --windows 12      (10,000 agents in slow motion)
 # COORDINATOR_FLAGS are further flags of the coordinator: with --sink, the difference is the
 # cost of the sink.
 set -euo pipefail
@@ -18,5 +19,5 @@ until grep -q 'coordinator serves' "$dir/coordinator.log"; do
     kill -0 "$coordinator" || { cat "$dir/coordinator.log" >&2; exit 1; }
     sleep 0.1
 done
-taskset -c 1 "$dir/agents" --coordinator 127.0.0.1:17720 --status 127.0.0.1:17721 --pid "$coordinator" --data-dir "$dir/runs" "$@" ||
+GOGC=400 taskset -c 1 "$dir/agents" --coordinator 127.0.0.1:17720 --status 127.0.0.1:17721 --pid "$coordinator" --data-dir "$dir/runs" "$@" ||
     { tail -5 "$dir/coordinator.log" >&2; exit 1; }

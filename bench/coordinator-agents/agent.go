@@ -38,7 +38,8 @@ func (a *agent) attend(ctx context.Context) error {
 	const window = 16 << 20 // as real agents have it
 	dial := func() (*grpc.ClientConn, error) {
 		return grpc.NewClient(a.coordinator, grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(window))
+			grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(window),
+			grpc.WithReadBufferSize(1<<10), grpc.WithWriteBufferSize(8<<10)) // twenty thousand of them
 	}
 	conn, err := dial()
 	if err != nil {
