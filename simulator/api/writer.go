@@ -9,6 +9,7 @@ import (
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/simulator/config"
+	"github.com/spate-load/spate/simulator/wire"
 )
 
 // vocabulary is the words of the output. None is empty, and none needs escaping in JSON.
@@ -145,7 +146,7 @@ func (p *FrameWriter) event(b []byte, name string) []byte {
 // close ends the object and the frame. In a stream, the send time stays open until seal. In a body it is set here.
 func (p *FrameWriter) close(b []byte) []byte {
 	if p.shape.Truth.Stamp {
-		b = append(b, `,"sent_ns":`...)
+		b = append(b, wire.SentField...)
 		p.unsealed = len(b)
 	}
 	b = append(b, '}')

@@ -4,8 +4,10 @@
 package wire
 
 import (
+	"bytes"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 
 	"github.com/spate-load/spate/clock"
@@ -34,6 +36,8 @@ type stamp struct {
 type arrivalConn struct {
 	*net.TCPConn
 	socket quietSocket
+	// Frames have their send times.
+	stamped bool
 
 	mu   sync.Mutex
 	last stamp
@@ -53,8 +57,25 @@ func (c *arrivalConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write writes as net.Conn does.
-func (c *arrivalConn) Write(p []byte) (int, error) { return c.socket.write(p) }
+// Write writes as net.Conn does. It sets the send times in p again: net/http writes the frames of HTTP/2 on a goroutine
+// of its own, on a busy core a millisecond after they were sealed.
+func (c *arrivalConn) Write(p []byte) (int, error) {
+	for rest := p; c.stamped; {
+		_, after, found := bytes.Cut(rest, SentField)
+		digits := bytes.IndexByte(after, '}')
+		if !found || digits < 0 {
+			break
+		}
+		if now := strconv.AppendInt(nil, int64(clock.Now()), 10); len(now) == digits {
+			copy(after, now)
+		}
+		rest = after
+	}
+	return c.socket.write(p)
+}
+
+// SentField begins the send time in a frame, which ends with the object.
+var SentField = []byte(`,"sent_ns":`)
 
 // newest returns when the last bytes read reached this machine.
 func (c *arrivalConn) newest() stamp {

@@ -27,12 +27,15 @@ func ListenTCP(addr string, stamped bool) (net.Listener, error) {
 		return nil, err
 	}
 	kernel.MapStamps()
-	return &quietListener{l.(*net.TCPListener)}, nil //nolint:forcetypeassert // it was asked for TCP
+	return &quietListener{l.(*net.TCPListener), stamped}, nil //nolint:forcetypeassert // it was asked for TCP
 }
 
 // quietListener accepts connections that record when their bytes arrived, and whose system calls bypass the Go
 // scheduler (see package kernel).
-type quietListener struct{ *net.TCPListener }
+type quietListener struct {
+	*net.TCPListener
+	stamped bool
+}
 
 // Accept implements net.Listener.
 func (l *quietListener) Accept() (net.Conn, error) {
@@ -44,7 +47,7 @@ func (l *quietListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return c, nil //nolint:nilerr // it serves without stamps
 	}
-	a := &arrivalConn{TCPConn: c}
+	a := &arrivalConn{TCPConn: c, stamped: l.stamped}
 	a.socket.init(raw)
 	return a, nil
 }

@@ -112,3 +112,40 @@ func TestArrivalWithoutConnection(t *testing.T) {
 		t.Errorf("it arrived at %d by the clock of the %s", at, by)
 	}
 }
+
+// Write sets the send times of whole objects again, and leaves all else as it is.
+func TestWriteSetsSendTimes(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("connections are net's own here")
+	}
+	l, err := ListenTCP("127.0.0.1:0", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	client, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	server, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed := clock.Now()
+	form := `data: {"a":"b","sent_ns":%d}` + "\n\n" + `data: {"sent_ns":7,"x":{"c":1,"sent_ns":%d}}` + "\n\n" +
+		`{"d":1,"sent_ns":12`
+	sent := fmt.Sprintf(form, sealed, sealed)
+	if _, err := io.WriteString(server, sent); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, len(sent))
+	if _, err := io.ReadFull(client, got); err != nil {
+		t.Fatal(err)
+	}
+	var first, second clock.Instant
+	_, err = fmt.Sscanf(string(got), form, &first, &second)
+	if err != nil || first < sealed || second < first || second == sealed {
+		t.Errorf("sent %s, got %s (%v)", sent, got, err)
+	}
+}
