@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Measures how far times of frames are from the truth. Spate's stream client and net/http with a Scanner (bench/frames)
 # run on core 0, the simulator on core 1, with 1,000 streams and a frame every 20 ms. Each round runs both clients in
-# turn in four cases: streams spread evenly, all at once as batching engines send, all at once while one busy loop takes
-# half of the client's core, and while three take three quarters of it, more than the client can spare. Prints for each
+# turn in six cases: streams spread evenly, all at once as batching engines send, all at once while one busy loop takes
+# half of the client's core, and while three take three quarters of it, more than the client can spare; that also with
+# TLS and with HTTP/2. Prints for each
 # round the errors of the kernel's timestamps and of the program's clock, p50/p99/p99.9/max in us, and the simulator's
 # CPU time per frame, and then their medians. The client "packets" is Spate's with packet times, for which root or
 # CAP_BPF is needed. net/http has no timestamps: both of its errors are those of the program's clock.
@@ -27,7 +28,7 @@ compete() {
 
 # measured CLIENT: prints the line of a client, with the CPU time that the simulator used per frame in its middle.
 measured() {
-    $PRIORITY taskset -c 0 "$dir/frames" --client "$1" --endpoint "$endpoint" --streams "$streams" --warmup 1s --length "${seconds}s" >"$dir/line" & local client=$!
+    $PRIORITY taskset -c 0 "$dir/frames" --client "$1" --endpoint "$scheme${endpoint#http}" $http2 --streams "$streams" --warmup 1s --length "${seconds}s" >"$dir/line" & local client=$!
     sleep 2
     local from to
     from=$(simulator_use)
@@ -41,14 +42,16 @@ measured() {
 # simulator_use: prints the simulator's CPU time so far, in us, and the time of the reading, in s.
 simulator_use() { awk -v hz="$(getconf CLK_TCK)" -v at="$(date +%s.%N)" '{ printf "%d %s", ($14 + $15) * 1e6 / hz, at }' "/proc/$simulator/stat"; }
 
-# case_of NAME FLAGS...: runs the clients in turn against each simulator.
+# case_of NAME FLAGS...: runs the clients in turn against each simulator with these flags. $scheme and $http2 say how the
+# clients connect.
+scheme=http http2=
 case_of() {
     local name=$1 client simulated rivals=()
     shift
     for simulated in "${simulators[@]}"; do
         serve_by "$simulated" --decode-step "${step}ms" --truth "$@"
         for client in $clients; do
-            case $name in stolen) compete 1 ;; starved) compete 3 ;; esac
+            case $name in stolen) compete 1 ;; starved*) compete 3 ;; esac
             echo "case=$name simulator=$simulated round=$round $(measured "$client")" | tee -a "$dir/lines"
             [[ ${#rivals[@]} == 0 ]] || { kill "${rivals[@]}"; wait "${rivals[@]}" 2>/dev/null || true; rivals=(); }
         done
@@ -58,7 +61,7 @@ case_of() {
 # medians NAME SIMULATOR CLIENT: prints the medians over the rounds of p50, p99, p99.9 and the maximum.
 medians() {
     local what at
-    printf '%-8s %-8s' "$1" "$3"
+    printf '%-13s %-8s' "$1" "$3"
     [[ ${#simulators[@]} == 1 ]] || printf ' %s' "$2"
     for what in stamp program; do
         printf '  %s' "$what"
@@ -74,9 +77,11 @@ for ((round = 1; round <= rounds; round++)); do
     case_of at-once
     case_of stolen
     case_of starved
+    scheme=https case_of starved-tls --tls
+    http2=--http2 case_of starved-http2 --http 2
 done
 echo "Medians of $rounds rounds, in us: errors' p50 p99 p99.9 max; the simulator's CPU a frame"
-for name in spread at-once stolen starved; do
+for name in spread at-once stolen starved starved-tls starved-http2; do
     for client in $clients; do
         for simulated in "${simulators[@]}"; do medians "$name" "$simulated" "$client"; done
     done

@@ -28,6 +28,7 @@ type settings struct {
 	warmup   time.Duration
 	length   time.Duration
 	print    bool
+	http2    bool
 }
 
 func main() {
@@ -39,6 +40,7 @@ func main() {
 		"`tokens` of each answer: 1 for short requests; one that ends is followed by the next")
 	flag.DurationVar(&s.warmup, "warmup", 2*time.Second, "`time` from the first frame of all streams to the measuring")
 	flag.DurationVar(&s.length, "length", 5*time.Second, "`time` that is measured")
+	flag.BoolVar(&s.http2, "http2", false, "speak HTTP/2; with an https endpoint by TLS, whose certificate is not checked")
 	flag.BoolVar(&s.print, "print-request", false, "print the whole HTTP request instead, for bench/floor")
 	flag.Parse()
 	if err := s.run(); err != nil {
