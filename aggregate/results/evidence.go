@@ -27,7 +27,7 @@ func (s sums) trustOf(rec *spatev1.StageRecord, r *StageResult) trust.Trust {
 	e.Values = s.Total.Values
 	e.NeverSent, e.AfterFailure = r.Requests.NeverSent, r.Requests.AfterFailure
 	if c := steadyConcurrency(rec.GetStage()); c != nil {
-		e.Closed = &trust.Closed{Concurrency: *c}
+		e.Closed = &trust.Closed{Concurrency: *c, Lowered: r.Lowered()}
 	}
 	e.Open, e.PeakTokens = openOf(rec.GetStage(), r.Arrivals), r.PeakOutputTokenThroughput
 	if e.CachedShare == nil && r.ServerAccount != nil {

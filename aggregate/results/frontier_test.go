@@ -1,6 +1,9 @@
 package results
 
-import "testing"
+import (
+	"math"
+	"testing"
+)
 
 func TestSustainedIsThatOfTheSteadyPart(t *testing.T) {
 	whole := 10.0
@@ -21,6 +24,13 @@ func TestSustainedIsThatOfTheSteadyPart(t *testing.T) {
 		if got, _ := stage.Sustained(); *got != c.want {
 			t.Errorf("%v: %v, want %v", c.steady, *got, c.want)
 		}
+	}
+	stage := StageResult{RequestThroughput: &whole, Steady: &Steady{DurationS: 1, RequestThroughput: 12.5}}
+	if got := stage.Lowered(); got != 0 { // of an open loop the difference is chance
+		t.Errorf("an open loop is lowered by %v", got)
+	}
+	if stage.Load.Concurrency = new(uint32(8)); math.Abs(stage.Lowered()-0.2) > 1e-9 {
+		t.Errorf("a closed loop is lowered by %v", stage.Lowered())
 	}
 	if got, tokens := new(StageResult).Sustained(); got != nil || tokens != nil {
 		t.Errorf("nothing is %v, %v", got, tokens)

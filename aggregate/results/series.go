@@ -23,6 +23,14 @@ func (s *StageResult) Sustained() (requests, outputTokens *float64) {
 	return s.RequestThroughput, s.OutputTokenThroughput
 }
 
+// Lowered returns the share by which ramp-up and drain lower the throughput of a closed loop, 0 if it is not known.
+func (s *StageResult) Lowered() float64 {
+	if s.Steady == nil || s.Load.Concurrency == nil || s.RequestThroughput == nil || s.Steady.RequestThroughput <= 0 {
+		return 0
+	}
+	return max(0, 1-*s.RequestThroughput/s.Steady.RequestThroughput)
+}
+
 // seriesOf returns what searches, frontiers and sweeps found, with the numbers of their stages.
 func seriesOf(records []*spatev1.SeriesRecord, stages []StageResult) []SeriesResult {
 	out := []SeriesResult{}

@@ -105,6 +105,8 @@ type AnswerModel struct {
 type Closed struct {
 	// Concurrency is the number of requests in flight that the plan asks for.
 	Concurrency uint64
+	// Lowered is the share by which ramp-up and drain lower the throughput. 0: they do not, or it is not known.
+	Lowered float64
 }
 
 // Open is an open loop with one rate.

@@ -193,6 +193,10 @@ func notes(e Evidence) []string {
 	if inWaves(e) {
 		all = append(all, wavesNote)
 	}
+	if e.Closed != nil && e.Ended && e.Closed.Lowered > NotableShare && e.Counts[measure.Failed] == 0 {
+		all = append(all, fmt.Sprintf("ramp-up and drain lower the throughput by %.3g %%: in between, with all requests in "+
+			"flight, it is higher; longer stages lose less", 100*e.Closed.Lowered))
+	}
 	if held := heldBack(e); held != "" {
 		all = append(all, held)
 	}
@@ -250,6 +254,9 @@ func heldBack(e Evidence) string {
 
 // msPerSecond is the number of milliseconds, the unit of summaries of times, in a second.
 const msPerSecond = 1000
+
+// NotableShare is the share from which on it is worth a note that ramp-up and drain lower a throughput.
+const NotableShare = 0.05
 
 const (
 	// waves is the limit above which the starts of a closed loop count as waves: the standard deviation of the gaps

@@ -387,6 +387,22 @@ func TestATurnaroundBetweenShortRequestsIsANote(t *testing.T) {
 	}
 }
 
+// A closed loop whose ramp-up and drain lower its throughput gets a note, unless failures may have lowered it.
+func TestRampUpAndDrainAreTold(t *testing.T) {
+	for _, c := range []struct {
+		lowered float64
+		failed  uint64
+		notes   int
+	}{{0.04, 0, 0}, {0.162, 0, 1}, {0.162, 1, 0}} {
+		e := sound()
+		e.Closed.Lowered, e.Counts[measure.Failed] = c.lowered, c.failed
+		got := Judge(e)
+		if len(got.Notes) != c.notes || c.notes > 0 && !strings.Contains(got.Notes[0], "by 16.2 %") {
+			t.Errorf("%+v: %q", c, got.Notes)
+		}
+	}
+}
+
 // A closed loop whose requests start together gets a note, but stays valid.
 func TestWavesAreTold(t *testing.T) {
 	e := sound()

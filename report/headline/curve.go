@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/internal/chance"
 	"github.com/spate-load/spate/internal/lists"
@@ -201,6 +202,9 @@ func (p *point) good() (text string, open bool) {
 func (w *writer) carries(c *curve, p *point) (string, error) {
 	text := p.perhaps(c.metric()) + number(c.throughput(p)) + " " + c.unit()
 	w.Rest(p.of...)
+	if lost := p.Lowered(); lost > trust.NotableShare {
+		w.doubt("ramp-up and drain lower the throughput at %s by %s: longer stages lose less", p.load, percent(lost))
+	}
 	if p.all != nil {
 		for _, s := range p.all.Spreads {
 			if s.Metric == c.metric() {

@@ -58,7 +58,7 @@ func Of(run *compare.Run) (h *results.Headline, changes *compare.Comparison, err
 		err = w.targets(names, searched)
 	case searched:
 		w.Kind = Series
-		w.series()
+		err = w.series()
 	default:
 		err = w.target()
 	}
@@ -188,7 +188,7 @@ func (w *writer) believe() {
 func found(s results.SeriesResult) bool { return s.Kind != loadpoint.Sweep && s.Sentence != "" }
 
 // series says what searches and frontiers found, in the words of their records.
-func (w *writer) series() {
+func (w *writer) series() error {
 	all := slices.DeleteFunc(slices.Clone(w.r.Run.Series), func(s results.SeriesResult) bool { return !found(s) })
 	for i := range all[:min(len(all), most)] {
 		s := &all[i]
@@ -205,10 +205,22 @@ func (w *writer) series() {
 			}
 		}
 	}
-	if at := all[0].Limit().Stage; len(all) == 1 && at != nil && results.StageAt(w.r.Stages, *at) != nil {
-		w.say("%s", capital(w.pointOf(results.StageAt(w.r.Stages, *at)).feels()))
-	}
 	if len(all) > most {
 		w.doubt("%d more answers are in the tables", len(all)-most)
 	}
+	at := all[0].Limit().Stage
+	if len(all) > 1 || at == nil {
+		return nil
+	}
+	s := results.StageAt(w.r.Stages, *at)
+	for _, c := range w.curves {
+		if s != nil && c.target == s.Target && c.workload == s.Workload {
+			p := w.pointOf(s)
+			_, felt, _ := strings.Cut(p.feels(), p.load+" ")
+			carried, err := w.carries(c, p)
+			w.say("%s", strings.TrimSuffix(fmt.Sprintf("At %s it carries %s: %s", p.load, carried, felt), ": "))
+			return err
+		}
+	}
+	return nil
 }

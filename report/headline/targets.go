@@ -29,7 +29,9 @@ func (w *writer) targets(names []string, searched bool) error {
 	}
 	w.changes = c
 	if searched {
-		w.series()
+		if err := w.series(); err != nil {
+			return err
+		}
 	}
 	verdicts := []string{}
 	for i := range c.Sides {
