@@ -56,6 +56,7 @@ type measured struct {
 	metric *Metric
 	values []float64   // on the scale of the test
 	moved  [][]float64 // by how much each part of each stage moves its value; nil: not known
+	few    bool        // that is because a stage has too few requests
 	least  int         // parts that a request lasts
 	widthS float64     // of a part
 }
@@ -145,7 +146,7 @@ func (d *turns) measure(m *Metric, values []float64, all []*series) (*measured, 
 		v := m.value(d.stages[i].result)
 		moved := m.series(s, *v)
 		if moved == nil {
-			of.moved = nil
+			of.moved, of.few = nil, true
 			return of, true
 		}
 		of.moved, of.least, of.widthS = append(of.moved, moved), max(of.least, s.residence),
@@ -160,6 +161,9 @@ func (m *measured) test(d Difference, o Options) Difference {
 	corrected, raw := floats.Dot(m.Difference, m.values), floats.Dot(m.Raw, m.values)
 	spread, ok := m.spread(m.Difference)
 	if !ok {
+		if m.few {
+			return d.untested("two repeats with too few requests do not show how far chance moves this number")
+		}
 		return d.untested("two repeats without request rows do not show how far chance moves this number")
 	}
 	if m.InTurns {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/internal/chance"
 	"github.com/spate-load/spate/plans"
 )
 
@@ -246,5 +247,15 @@ func TestManyRepeatsAreComparedByRounds(t *testing.T) {
 	}
 	if d := metric(t, &c.Sides[0].Stages[0], "ttft_ms.mean"); d.Outcome == Worse || *d.High-*d.Low > 0.1 {
 		t.Errorf("values that go up and down by 30 %%: %+v, %v to %v", d, *d.Low, *d.High)
+	}
+}
+
+// A number that rows are too few to show is not said to be without rows.
+func TestWhyTwoRepeatsAreUntested(t *testing.T) {
+	for few, want := range map[bool]string{true: "too few requests", false: "without request rows"} {
+		m := &measured{turns: &turns{Turns: &chance.Turns{}}, few: few}
+		if d := m.test(Difference{}, Options{}); !strings.Contains(d.Why, want) {
+			t.Errorf("few %v: %v", few, d.Why)
+		}
 	}
 }

@@ -152,6 +152,11 @@ func advice(a *compare.Against) string {
 		return ""
 	}
 	slices.Sort(times)
-	return fmt.Sprintf("Unclear changes beyond the tolerance: %d. Stages %.1f times as long would make half of them "+
-		"clear; three or more runs of each setting show more.", len(times), max(times[(len(times)-1)/2], 1.1))
+	const shortest, longest = 1.1, 100
+	text, half := fmt.Sprintf("Unclear changes beyond the tolerance: %d. ", len(times)), times[(len(times)-1)/2]
+	if half > longest {
+		return text + "Half of them are hardly beyond it, if at all: longer stages would not make them clear."
+	}
+	return text + fmt.Sprintf("Stages %.1f times as long would make half of them clear; three or more runs of each setting "+
+		"show more.", max(half, shortest))
 }

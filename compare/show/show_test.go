@@ -220,6 +220,16 @@ func TestBannerOfNothingTested(t *testing.T) {
 	}
 }
 
+// The advice is never to make stages hundreds of times as long.
+func TestAdvice(t *testing.T) {
+	for factor, want := range map[float64]string{1: "Stages 1.1 times", 3.24: "Stages 3.2 times", 495: "hardly beyond it"} {
+		a := &compare.Against{Stages: []compare.Stage{{Metrics: []compare.Difference{{LengthFactor: &factor}}}}}
+		if got := advice(a); !strings.Contains(got, want) {
+			t.Errorf("%v: %s", factor, got)
+		}
+	}
+}
+
 // Words cannot turn the direction of the text after them.
 func TestCleanDirection(t *testing.T) {
 	if got := words.Printable("a\u202eb\x1b"); got != "a b " {
