@@ -123,8 +123,12 @@ func (s *search) caution(p probe) string {
 	if len(few) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s is known from %d requests only: give each stage %d or more",
-		strings.Join(few, " and "), count, most)
+	verb := "is"
+	if len(few) > 1 {
+		verb = "are"
+	}
+	return fmt.Sprintf("%s %s known from %d requests only: give each stage %d or more",
+		strings.Join(few, " and "), verb, count, most)
 }
 
 // rank returns a number that is larger for a worse verdict.
