@@ -79,58 +79,88 @@ func eachRow(ledger *ledger.Ledger, stage *spatev1.StageRecord, window int, each
 	return each(rows)
 }
 
-// writeJSONL writes one JSON object per line.
-func writeJSONL(w io.Writer, stages func(func([]record) error) error) error {
-	var line bytes.Buffer
-	e, r := json.NewEncoder(&line), &row{}
-	e.SetEscapeHTML(false)
-	return stages(func(records []record) error {
-		for _, of := range records {
-			if err := r.decode(of); err != nil {
-				return err
-			}
-			line.Reset()
-			for j := range columns {
-				line.WriteString(`,"` + columns[j].name + `":`)
-				if err := e.Encode(columns[j].plain(r)); err != nil {
-					return err
-				}
-				line.Truncate(line.Len() - 1) // the line's end, which the encoder adds
-			}
-			line.WriteString("}\n")
-			line.Bytes()[0] = '{'
-			if _, err := w.Write(line.Bytes()); err != nil {
-				return err
-			}
+// mostAtOnce is how many parts of a file are encoded at once, on however many cores: more would wait for the ledger.
+const mostAtOnce = 4
+
+// encoders encode the parts of a file beside one another and beside the reading of the ledger, and write them in order.
+type encoders struct {
+	group   *errgroup.Group
+	failed  context.Context //nolint:containedctx // it belongs to the group
+	earlier chan struct{}   // closed once the part before is written
+}
+
+func newEncoders() *encoders {
+	e := &encoders{earlier: make(chan struct{})}
+	e.group, e.failed = errgroup.WithContext(context.Background())
+	e.group.SetLimit(min(runtime.GOMAXPROCS(0), mostAtOnce))
+	close(e.earlier)
+	return e
+}
+
+// start encodes a part on another goroutine, and calls write once all parts before it are written. It blocks while
+// enough parts are being encoded.
+func (e *encoders) start(encode, write func() error) {
+	before, written := e.earlier, make(chan struct{})
+	e.earlier = written
+	e.group.Go(func() error {
+		defer close(written)
+		err := encode()
+		if <-before; err != nil || e.failed.Err() != nil {
+			return err
 		}
-		return nil
+		return write()
 	})
 }
 
-// mostGroups is how many row groups are encoded at once, on however many cores: more would wait for the ledger.
-const mostGroups = 4
+// writeJSONL writes one JSON object per line.
+func writeJSONL(w io.Writer, stages func(func([]record) error) error) error {
+	all := newEncoders()
+	err := stages(func(records []record) error {
+		for part := range slices.Chunk(records, 4096) {
+			var lines bytes.Buffer
+			all.start(func() error { return encodeJSONL(&lines, part) }, func() error {
+				_, err := lines.WriteTo(w)
+				return err
+			})
+		}
+		return all.failed.Err()
+	})
+	return cmp.Or(all.group.Wait(), err)
+}
 
-// writeParquet writes a Parquet file. Row groups are encoded beside one another and beside the reading of the ledger,
-// and written in order.
+// encodeJSONL appends the lines of some rows.
+func encodeJSONL(lines *bytes.Buffer, records []record) error {
+	e, r := json.NewEncoder(lines), &row{}
+	e.SetEscapeHTML(false)
+	for _, of := range records {
+		if err := r.decode(of); err != nil {
+			return err
+		}
+		begin := lines.Len()
+		for j := range columns {
+			lines.WriteString(`,"` + columns[j].name + `":`)
+			if err := e.Encode(columns[j].plain(r)); err != nil {
+				return err
+			}
+			lines.Truncate(lines.Len() - 1) // the line's end, which the encoder adds
+		}
+		lines.WriteString("}\n")
+		lines.Bytes()[begin] = '{'
+	}
+	return nil
+}
+
+// writeParquet writes a Parquet file.
 func writeParquet(w io.Writer, footer []parquet.WriterOption, stages func(func([]record) error) error) error {
 	p := parquet.NewGenericWriter[any](w, append(footer,
 		schema(),
 		parquet.CreatedBy("spate", "1", ""),
 		parquet.Compression(&parquet.Snappy))...)
-	encoding, failed := errgroup.WithContext(context.Background())
-	encoding.SetLimit(min(runtime.GOMAXPROCS(0), mostGroups))
-	earlier := make(chan struct{})
-	close(earlier)
+	all := newEncoders()
 	start := func(parts [][]record) {
-		group, before, written := p.BeginRowGroup(), earlier, make(chan struct{})
-		earlier = written
-		encoding.Go(func() error {
-			defer close(written)
-			err := encode(group, parts)
-			if <-before; err != nil || failed.Err() != nil {
-				return err
-			}
-			_, err = group.Commit()
+		group := p.BeginRowGroup()
+		all.start(func() error { return encode(group, parts) }, func() error {
+			_, err := group.Commit()
 			return err
 		})
 	}
@@ -144,10 +174,10 @@ func writeParquet(w io.Writer, footer []parquet.WriterOption, stages func(func([
 			}
 			parts, rows = append(parts, part), rows+len(part)
 		}
-		return failed.Err()
+		return all.failed.Err()
 	})
 	start(parts)
-	return errors.Join(cmp.Or(encoding.Wait(), err), p.Close())
+	return errors.Join(cmp.Or(all.group.Wait(), err), p.Close())
 }
 
 // encode encodes the rows of a row group.
