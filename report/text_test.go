@@ -421,11 +421,11 @@ func TestWholeAnswersHaveNoColumnsOfStreams(t *testing.T) {
 	}
 }
 
-// Notes that differ in numbers are one line, with the first stage's. The terminal omits late ends of a few
+// Notes that differ in numbers are one line, with the worst stage's. The terminal omits late ends of a few
 // milliseconds.
 func TestNotesOfOneKindAreOneLine(t *testing.T) {
 	r := &results.Result{}
-	for i, n := range []string{"90", "7.5"} {
+	for i, n := range []string{"9 of 90", "20 of 50"} {
 		r.Stages = append(r.Stages, results.StageResult{Index: uint32(i), Target: "t", Workload: "w", Trust: trust.Trust{
 			Verdict: trust.Valid, Notes: []string{n + " responses ended late, 2 ms", n + " held back"}}})
 		r.Stages[i].LateEnd = &histogram.Summary{P50: 2.1}
@@ -434,7 +434,7 @@ func TestNotesOfOneKindAreOneLine(t *testing.T) {
 	if err := errors.Join(Table(&terminal, r, 0), writeMarkdown(&markdown, r)); err != nil {
 		t.Fatal(err)
 	}
-	const held, late = "stages 1, 2, such as 1: 90 held back", "stages 1, 2, such as 1: 90 responses ended late, 2 ms"
+	const held, late = "stages 1, 2, such as 2: 20 of 50 held back", "stages 1, 2, such as 2: 20 of 50 responses ended late, 2 ms"
 	if got := terminal.String(); !strings.Contains(got, "Note: "+held) || strings.Count(got, "Note: ") != 1 {
 		t.Error(got)
 	}
@@ -442,7 +442,19 @@ func TestNotesOfOneKindAreOneLine(t *testing.T) {
 		t.Error(got)
 	}
 	r.Stages[1].LateEnd.P50 = 101
-	if terminal.Reset(); Table(&terminal, r, 0) != nil || !strings.Contains(terminal.String(), "7.5 responses ended late") {
+	if terminal.Reset(); Table(&terminal, r, 0) != nil || !strings.Contains(terminal.String(), "20 of 50 responses ended late") {
 		t.Error(terminal.String())
+	}
+}
+
+func TestSeverity(t *testing.T) {
+	for _, c := range [][2]string{
+		{"lower the throughput by 5.83 %: higher", "lower the throughput by 19.4 %: higher"},
+		{"max_in_flight 4 held back 90 of 900 requests, for 9 s", "max_in_flight 4 held back 50 of 60 requests, for 1 s"},
+		{"no number", "3 of 90 held back"},
+	} {
+		if severity(c[0]) >= severity(c[1]) {
+			t.Errorf("%v: %v, %v", c, severity(c[0]), severity(c[1]))
+		}
 	}
 }

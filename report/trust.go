@@ -1,9 +1,11 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
@@ -67,11 +69,11 @@ func remedies(stages []results.StageResult) (lines []string) {
 }
 
 // loadNotes returns what is worth knowing about the stages' loads. Stages whose notes differ at most in numbers are
-// named together, with the note of the first.
+// named together, with the worst note.
 func loadNotes(stages []results.StageResult) (lines []string) {
 	type kind struct {
 		about []results.StageResult
-		notes []string // each once
+		notes []string // of each
 	}
 	var kinds []*kind
 	of := map[string]*kind{}
@@ -82,21 +84,37 @@ func loadNotes(stages []results.StageResult) (lines []string) {
 				of[key] = &kind{}
 				kinds = append(kinds, of[key])
 			}
-			of[key].about, of[key].notes = append(of[key].about, s), words.AppendOnce(of[key].notes, note)
+			of[key].about, of[key].notes = append(of[key].about, s), append(of[key].notes, note)
 		}
 	}
 	for _, k := range kinds {
-		line := stageNames(k.about)
-		if len(k.notes) > 1 {
-			line += fmt.Sprintf(", such as %d", k.about[0].Index+1)
+		line, worst := stageNames(k.about), slices.MaxFunc(k.notes, bySeverity)
+		if at := slices.Index(k.notes, worst); len(slices.Compact(slices.Clone(k.notes))) > 1 {
+			line += fmt.Sprintf(", such as %d", k.about[at].Index+1)
 		}
-		lines = append(lines, line+": "+k.notes[0])
+		lines = append(lines, line+": "+worst)
 	}
 	return lines
 }
 
 // number matches a number in a note.
 var number = regexp.MustCompile(`[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?`)
+
+// part matches a percentage or a share such as "3 of 40" in a note.
+var part = regexp.MustCompile(`([0-9.]+) (?:%|of ([0-9]+))`)
+
+// bySeverity compares notes of one kind: the worse has the larger part.
+func bySeverity(a, b string) int { return cmp.Compare(severity(a), severity(b)) }
+
+// severity returns the first part of a note, 0 if it has none.
+func severity(note string) float64 {
+	m := append(part.FindStringSubmatch(note), "", "", "")
+	value, _ := strconv.ParseFloat(m[1], 64)
+	if whole, err := strconv.ParseFloat(m[2], 64); err == nil {
+		value /= whole
+	}
+	return value
+}
 
 // smallLateEnd is the median in milliseconds below which late ends of responses, which no number includes, are only in
 // report.md.
