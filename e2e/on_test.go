@@ -121,7 +121,7 @@ func TestOnHosts(t *testing.T) {
 			t.Fatal(err)
 		}
 		said := run(code, "asks.yaml", "--on", "one")
-		if code == 2 && !strings.Contains(said, "the agents of --on (1) are not those that it asks for (eu=1,us=1)") {
+		if code == 2 && !strings.Contains(said, "the agents of --on (1) are not those of the plan (eu=1,us=1)") {
 			t.Error(said)
 		}
 	}

@@ -125,11 +125,11 @@ func (e *embedded) fits(plan *plans.Plan, on bool) error {
 		return nil
 	}
 	if on {
-		return plans.Mistakes{plan.Mistake(field, fmt.Sprintf("the agents of --on (%s) are not those that it asks for (%s): "+
+		return plans.Mistakes{plan.Mistake(field, fmt.Sprintf("the agents of --on (%s) are not those of the plan (%s): "+
 			"give --on REGION=HOST for each", e, strings.Join(cure, ",")))}
 	}
 	return plans.Mistakes{plan.Mistake(field,
-		fmt.Sprintf("--agents %s are not the agents that it asks for: give --agents %s to try the plan on this machine, "+
+		fmt.Sprintf("--agents %s are not those of the plan: give --agents %s to try the plan on this machine, "+
 			"or --coordinator to run it on such agents", e, strings.Join(cure, ",")))}
 }
 

@@ -72,10 +72,10 @@ func TestAgentsMustFitThePlan(t *testing.T) {
 		"":                               "",
 		"regions: {us: 1, eu: 2}":        "",
 		"agents: {count: 2}":             "",
-		"agents: {count: 3}":             "p:5:9: agents: --agents eu=1,us=1 are not the agents that it asks for: give --agents 3",
-		"agents: {labels: {region: eu}}": "p:5:9: agents: --agents eu=1,us=1 are not the agents that it asks for: give --agents eu=2",
-		"regions: {eu: 0.5, asia: 0.5}":  "p:5:10: regions: --agents eu=1,us=1 are not the agents that it asks for: give --agents asia=1,eu=1",
-		"regions: {sa: 1}":               "p:5:10: regions: --agents eu=1,us=1 are not the agents that it asks for: give --agents sa=2",
+		"agents: {count: 3}":             "p:5:9: agents: --agents eu=1,us=1 are not those of the plan: give --agents 3",
+		"agents: {labels: {region: eu}}": "p:5:9: agents: --agents eu=1,us=1 are not those of the plan: give --agents eu=2",
+		"regions: {eu: 0.5, asia: 0.5}":  "p:5:10: regions: --agents eu=1,us=1 are not those of the plan: give --agents asia=1,eu=1",
+		"regions: {sa: 1}":               "p:5:10: regions: --agents eu=1,us=1 are not those of the plan: give --agents sa=2",
 	} {
 		plan, err := plans.Load("p", []byte(`name: m
 targets: [{name: t, endpoints: ["http://h"], model: m}]
