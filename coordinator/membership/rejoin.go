@@ -41,7 +41,8 @@ func (c *Cluster) rejoin(ctx context.Context) {
 func (c *Cluster) report(err error, said string) string {
 	switch {
 	case err != nil && err.Error() != said:
-		c.log.Warn("gossip seeds cannot be joined; retrying", "error", err)
+		c.log.Warn("gossip seeds cannot be joined; retrying", "error", err, "hint", "for a coordinator's own address, give "+
+			"--coordinator HOST:PORT, or --join the invitation spate://... that it printed")
 		return err.Error()
 	case err == nil && said != "":
 		c.log.Info("gossip seeds joined", "members", c.roster.size())

@@ -1,7 +1,10 @@
 package membership
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 )
 
@@ -23,6 +26,18 @@ func TestReasons(t *testing.T) {
 	} {
 		if got := reasons(test.err); got != test.want {
 			t.Errorf("%q, want %q", got, test.want)
+		}
+	}
+}
+
+// TestWarningOfSeeds: who names a coordinator's own address as a seed reads what to give instead.
+func TestWarningOfSeeds(t *testing.T) {
+	var log bytes.Buffer
+	c := &Cluster{log: slog.New(slog.NewTextHandler(&log, nil))}
+	c.report(errors.New("refused"), "")
+	for _, want := range []string{"refused", "--coordinator HOST:PORT", "spate://"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("no %q in %s", want, log.String())
 		}
 	}
 }
