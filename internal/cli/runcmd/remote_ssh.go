@@ -64,9 +64,21 @@ func (s *sshHost) ask(ctx context.Context, stdin io.Reader, script string) (stri
 		if errors.Is(err, exec.ErrNotFound) {
 			return "", errors.New("it needs the program ssh, which is not in PATH")
 		}
-		return "", errors.New(strings.TrimPrefix(cmp.Or(lastLine(problems.String()), lastLine(out.String()), err.Error()), "spate: "))
+		said := cmp.Or(lastLine(problems.String()), lastLine(out.String()), err.Error())
+		return "", errors.New(s.withCure(strings.TrimPrefix(said, "spate: ")))
 	}
 	return out.String(), nil
+}
+
+// refusal matches how ssh ends where it would have asked for a password or about the host's key.
+var refusal = regexp.MustCompile(`: Permission denied \([a-z,-]+\)\.$|^Host key verification failed\.$`)
+
+// withCure returns what ssh said last and, if it would have asked something, what to do.
+func (s *sshHost) withCure(said string) string {
+	if refusal.MatchString(said) {
+		said += " `ssh " + s.login + "` must work without a question"
+	}
+	return said
 }
 
 // ownProgram opens this program and reads it once, for all hosts. It stays open.
@@ -158,7 +170,7 @@ func (s *sshHost) open(ctx context.Context, r *remoteHosts, h *remoteHost, again
 		err = cmd.Run()
 	}
 	exit, ran := errors.AsType[*exec.ExitError](err)
-	return cmp.Or(lastLine(problems.String()), fmt.Sprint(err)),
+	return s.withCure(cmp.Or(lastLine(problems.String()), fmt.Sprint(err))),
 		!again && !r.up.Load() || !ran || exit.Exited() && exit.ExitCode() != sshFailed
 }
 

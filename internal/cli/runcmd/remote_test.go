@@ -104,3 +104,17 @@ func TestElsewhere(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSSHThatWouldAsk: where ssh would have asked something, the error says what to do.
+func TestSSHThatWouldAsk(t *testing.T) {
+	host := &sshHost{login: "user@eu1"}
+	for said, cured := range map[string]bool{
+		"user@eu1: Permission denied (publickey,keyboard-interactive).": true, "Host key verification failed.": true,
+		"ssh: connect to host eu1 port 22: Connection refused": false, "sh: /tmp/x: Permission denied": false,
+	} {
+		if got := host.withCure(said); (got == said+" `ssh user@eu1` must work without a question") != cured ||
+			!cured && got != said {
+			t.Errorf("%q", got)
+		}
+	}
+}
