@@ -46,6 +46,17 @@ func verdict(counts map[compare.Outcome]int) string {
 	return Unclear
 }
 
+// undecided reports whether a verdict is that no difference is shown.
+func undecided(verdict string) bool { return verdict == Same || verdict == Unclear }
+
+// shown returns the start of an answer about sides: that no difference is shown, or else a verdict.
+func shown(sides, verdict string) string {
+	if undecided(verdict) {
+		return fmt.Sprintf("No difference shown (%s): %s", verdict, sides)
+	}
+	return sides + ": " + verdict
+}
+
 // last returns the newest point of a line.
 func last(l *spatev1.HistoryLine) *spatev1.HistoryPoint { return l.GetPoints()[len(l.GetPoints())-1] }
 
@@ -74,7 +85,7 @@ func Newest(lines []*spatev1.HistoryLine) string {
 	if total == 0 {
 		return ""
 	}
-	return words.Printable(fmt.Sprintf("%s against %s: %s, of %s %s.", newest.GetRun(), against, verdict(counts),
+	return words.Printable(fmt.Sprintf("%s, of %s %s.", shown(newest.GetRun()+" against "+against, verdict(counts)),
 		words.Count(uint64(total), "number"), outcomeWords(counts)))
 }
 
@@ -115,7 +126,7 @@ func Week(lines []*spatev1.HistoryLine) string {
 // Compared returns the answer of a side of a comparison: the verdict with its counts, and how the main numbers change;
 // then a line with what is doubtful, if anything is.
 func Compared(a *compare.Against, baseline string) []string {
-	answer := fmt.Sprintf("%s against %s: %s, %s. %s", a.Name, baseline, Verdict(a), tally(a), changes(a))
+	answer := fmt.Sprintf("%s, %s. %s", shown(a.Name+" against "+baseline, Verdict(a)), tally(a), changes(a))
 	lines := []string{words.Printable(strings.TrimSuffix(answer, " "))}
 	if of := doubts(a, ""); len(of) > 0 {
 		lines = append(lines, words.Printable("Doubt: "+strings.Join(of, "; ")+"."))
@@ -123,13 +134,18 @@ func Compared(a *compare.Against, baseline string) []string {
 	return lines
 }
 
-// tally says how many numbers of a side have which outcome, or if none was tested, why and what to do.
+// tally says how many numbers of a side have which outcome, and what would show a difference if none is shown.
 func tally(a *compare.Against) string {
 	counts, total := a.Counts(), len(a.Differences())
 	if why, _ := reason(a); total > 0 && counts[compare.Untested] == total {
 		return fmt.Sprintf("nothing could be tested (%s): repeat each load three times, or make stages longer", why)
 	}
-	return strings.TrimSpace("of " + words.Count(uint64(total), "number") + " " + outcomeWords(counts))
+	if total == 0 {
+		return "nothing was compared"
+	}
+	more := map[string]string{Same: "; a lower --tolerance of spate compare may show a difference",
+		Unclear: "; more repeats or longer stages may show a difference"}
+	return "of " + words.Count(uint64(total), "number") + " " + outcomeWords(counts) + more[verdict(counts)]
 }
 
 // mainMetrics are the numbers whose changes are told, each with its title. Those from the fourth on are for answers in
@@ -147,7 +163,11 @@ func changes(a *compare.Against) string {
 			parts = nil
 		}
 		if m := movedBy(a, of[1]); m != nil {
-			parts = append(parts, fmt.Sprintf("%s %s (%s)", of[0], span(m.low, m.high), outcomeWords(m.outcomes)))
+			means := outcomeWords(m.outcomes)
+			if m.from != nil && undecided(Verdict(a)) {
+				means += ", " + span(*m.from, *m.to)
+			}
+			parts = append(parts, fmt.Sprintf("%s %s (%s)", of[0], span(m.low, m.high), means))
 		}
 	}
 	for i := range a.Answers {

@@ -73,14 +73,18 @@ func (w *writer) versus(baseline string, side *compare.Against) {
 		w.uncertain(p.ours)
 		w.uncertain(p.theirs)
 		if i == 0 {
-			parts = append(parts, w.ratio(within, baseline, side.Name, "within "+p.theirs.limit))
+			parts = append(parts, w.ratio(within, baseline, side, "within "+p.theirs.limit))
 		}
 	}
 	if peaks := w.pairs(baseline, side, (*curve).peak); len(peaks) > 0 {
-		parts = append(parts, w.ratio(peaks, baseline, side.Name, "at its peak"))
+		parts = append(parts, w.ratio(peaks, baseline, side, "at its peak"))
+	}
+	lead := Verdict(side) + ": " + side.Name + " carries "
+	if undecided(Verdict(side)) {
+		lead = shown(side.Name+" against "+baseline, Verdict(side)) + ", "
 	}
 	if len(parts) > 0 {
-		w.say("%s: %s carries %s", Verdict(side), side.Name, strings.Join(parts, ", and "))
+		w.say("%s%s", lead, strings.Join(parts, ", and "))
 	}
 }
 
@@ -111,14 +115,14 @@ func (w *writer) pairs(baseline string, side *compare.Against, pick func(*curve)
 }
 
 // ratio says how the throughput of a target differs from the baseline's, over the workloads of both.
-func (w *writer) ratio(pairs []pair, baseline, target, where string) string {
+func (w *writer) ratio(pairs []pair, baseline string, side *compare.Against, where string) string {
 	var changes, perGPU []float64
 	outcomes := map[compare.Outcome]int{}
 	for i, p := range pairs {
 		d := p.difference
 		change := *cmp.Or(d.Change, new(p.value/p.baseline-1)) // that of d is without a drift
 		changes = append(changes, change)
-		if g := w.times(target, baseline); g > 0 {
+		if g := w.times(side.Name, baseline); g > 0 {
 			perGPU = append(perGPU, (1+change)/g-1)
 		}
 		if outcomes[d.Outcome]++; d.Why != "" && i == 0 {
@@ -132,6 +136,9 @@ func (w *writer) ratio(pairs []pair, baseline, target, where string) string {
 	}
 	if perGPU != nil {
 		detail += "; per GPU " + amount(perGPU)
+	}
+	if change := span(slices.Min(changes), slices.Max(changes)); undecided(Verdict(side)) {
+		return fmt.Sprintf("%s %s %s (%s)", pairs[0].of.unit(), change, where, detail)
 	}
 	return fmt.Sprintf("%s %s than %s %s (%s)", amount(changes), pairs[0].of.unit(), baseline, where, detail)
 }
