@@ -89,8 +89,8 @@ func loadNotes(stages []results.StageResult) (lines []string) {
 	}
 	for _, k := range kinds {
 		line, worst := stageNames(k.about), slices.MaxFunc(k.notes, bySeverity)
-		if at := slices.Index(k.notes, worst); len(slices.Compact(slices.Clone(k.notes))) > 1 {
-			line += fmt.Sprintf(", such as %d", k.about[at].Index+1)
+		if slices.ContainsFunc(k.notes, func(note string) bool { return note != worst }) {
+			line += fmt.Sprintf(", such as %d", k.about[slices.Index(k.notes, worst)].Index+1)
 		}
 		lines = append(lines, line+": "+worst)
 	}

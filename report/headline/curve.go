@@ -230,16 +230,23 @@ func (w *writer) carries(c *curve, p *point) (string, error) {
 	return text, nil
 }
 
-// feels says what a user feels at a point.
+// feels says what a user feels at a point, and at which load.
 func (p *point) feels() string {
-	at := "at " + p.load + " "
+	if felt := p.felt(); felt != "" {
+		return "at " + p.load + " " + felt
+	}
+	return ""
+}
+
+// felt says what a user feels at a point.
+func (p *point) felt() string {
 	if !p.Stream || p.TTFT == nil {
 		if p.E2E == nil {
 			return ""
 		}
-		return at + "an answer takes " + p.median("e2e_ms")
+		return "an answer takes " + p.median("e2e_ms")
 	}
-	text := at + "the first token takes " + p.median("ttft_ms")
+	text := "the first token takes " + p.median("ttft_ms")
 	if p.TPOT == nil || p.TPOT.Mean <= 0 {
 		return text
 	}

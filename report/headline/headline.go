@@ -216,9 +216,8 @@ func (w *writer) series() error {
 	for _, c := range w.curves {
 		if s != nil && c.target == s.Target && c.workload == s.Workload {
 			p := w.pointOf(s)
-			_, felt, _ := strings.Cut(p.feels(), p.load+" ")
 			carried, err := w.carries(c, p)
-			w.say("%s", strings.TrimSuffix(fmt.Sprintf("At %s it carries %s: %s", p.load, carried, felt), ": "))
+			w.say("%s", strings.TrimSuffix(fmt.Sprintf("At %s it carries %s: %s", p.load, carried, p.felt()), ": "))
 			return err
 		}
 	}

@@ -62,7 +62,7 @@ const fewest = 20
 // oneLoad says what was measured at the only load, which is not what the target can take.
 func (w *writer) oneLoad(c *curve, of string) error {
 	p := c.points[0]
-	_, felt, _ := strings.Cut(p.feels(), p.load+" ")
+	felt := p.felt()
 	if n := p.Requests.Completed; n < fewest {
 		w.Rest(p.of...)
 		w.say("%s of %s completed%s at %s: %s", words.Count(n, "request"), c.target, of, p.load, felt)
