@@ -17,8 +17,9 @@ import (
 // pause is how long the program delays accepting or reading. A correct stamp is off by far less.
 const pause = 80 * time.Millisecond
 
-// Data that arrived before the connection was accepted have their own arrival time.
-func TestArrivalBeforeAccept(t *testing.T) {
+// listenStamped listens where connections are ours, not net's: on Linux.
+func listenStamped(t *testing.T) net.Listener {
+	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("no receive stamps here")
 	}
@@ -26,7 +27,13 @@ func TestArrivalBeforeAccept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// Data that arrived before the connection was accepted have their own arrival time.
+func TestArrivalBeforeAccept(t *testing.T) {
+	l := listenStamped(t)
 	for range 50 { // stamping starts some time after it was requested
 		before, last, after := arrivalOfHello(t, l)
 		if last.by != ArrivalByKernel {
@@ -115,14 +122,7 @@ func TestArrivalWithoutConnection(t *testing.T) {
 
 // Write sets the send times of whole objects again, and leaves all else as it is.
 func TestWriteSetsSendTimes(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("connections are net's own here")
-	}
-	l, err := ListenTCP("127.0.0.1:0", true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	l := listenStamped(t)
 	client, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
