@@ -3,10 +3,10 @@
 # run on core 0, the simulator on core 1, with 1,000 streams and a frame every 20 ms. Each round runs both clients in
 # turn in six cases: streams spread evenly, all at once as batching engines send, all at once while one busy loop takes
 # half of the client's core, and while three take three quarters of it, more than the client can spare; that also with
-# TLS and with HTTP/2. Prints for each
-# round the errors of the kernel's timestamps and of the program's clock, p50/p99/p99.9/max in us, and the simulator's
-# CPU time per frame, and then their medians. The client "packets" is Spate's with packet times, for which root or
-# CAP_BPF is needed. net/http has no timestamps: both of its errors are those of the program's clock.
+# TLS and with HTTP/2. Prints for each round the errors of the kernel's timestamps and of the program's clock,
+# p50/p99/p99.9/max in us, and the simulator's CPU time per frame, and then their medians. The client "packets" is
+# Spate's with packet times, for which root or CAP_BPF is needed. net/http has no timestamps: both of its errors are
+# those of the program's clock.
 #   bench/stamps.sh [ROUNDS [STREAMS [STEP_MS]]]      (after make build; loopback only; about 40 s a round)
 # CLIENTS="stream" omits the other clients. OTHER names another spate program, whose simulator alternates with ours, to
 # compare before and after.
@@ -42,9 +42,10 @@ measured() {
 # simulator_use: prints the simulator's CPU time so far, in us, and the time of the reading, in s.
 simulator_use() { awk -v hz="$(getconf CLK_TCK)" -v at="$(date +%s.%N)" '{ printf "%d %s", ($14 + $15) * 1e6 / hz, at }' "/proc/$simulator/stat"; }
 
-# case_of NAME FLAGS...: runs the clients in turn against each simulator with these flags. $scheme and $http2 say how the
-# clients connect.
+# How the clients connect.
 scheme=http http2=
+
+# case_of NAME FLAGS...: runs the clients in turn against each simulator with these flags.
 case_of() {
     local name=$1 client simulated rivals=()
     shift
