@@ -2610,16 +2610,16 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\x14clock_uncertainty_ns\x18\x05 \x01(\x03R\x12clockUncertaintyNs\x12\x16\n" +
 	"\x06number\x18\x06 \x01(\x04R\x06number\x12-\n" +
 	"\x05ended\x18\a \x01(\v2\x17.spate.v1.AssignmentRefR\x05ended\x12\x18\n" +
-	"\aleaving\x18\b \x01(\bR\aleaving\"\xaa\x01\n" +
+	"\aleaving\x18\b \x01(\bR\aleaving\"\xc0\x01\n" +
 	"\aRenewed\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1b\n" +
 	"\tall_ended\x18\x02 \x01(\bR\ballEnded\x12\x1a\n" +
 	"\breleased\x18\x03 \x01(\bR\breleased\x12*\n" +
 	"\x11received_clock_ns\x18\x04 \x01(\x03R\x0freceivedClockNs\x12\"\n" +
-	"\rsent_clock_ns\x18\x05 \x01(\x03R\vsentClockNs\"V\n" +
+	"\rsent_clock_ns\x18\x05 \x01(\x03R\vsentClockNsJ\x04\b\x06\x10\aR\x0euncertainty_ns\"j\n" +
 	"\x03Arm\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12$\n" +
-	"\x0estart_clock_ns\x18\x02 \x01(\x03R\fstartClockNs\"\x85\x01\n" +
+	"\x0estart_clock_ns\x18\x02 \x01(\x03R\fstartClockNsJ\x04\b\x03\x10\x04R\fexact_output\"\x85\x01\n" +
 	"\aMeasure\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12\x17\n" +
 	"\afrom_ns\x18\x02 \x01(\x03R\x06fromNs\x12%\n" +
@@ -2638,13 +2638,13 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x16\n" +
 	"\x06enough\x18\x04 \x01(\bR\x06enough\x12\x14\n" +
 	"\x05leave\x18\x05 \x01(\bR\x05leave\"\x13\n" +
-	"\x11ProbeClockRequest\"d\n" +
+	"\x11ProbeClockRequest\"z\n" +
 	"\x12ProbeClockResponse\x12*\n" +
 	"\x11received_clock_ns\x18\x01 \x01(\x03R\x0freceivedClockNs\x12\"\n" +
-	"\rsent_clock_ns\x18\x02 \x01(\x03R\vsentClockNs\"E\n" +
+	"\rsent_clock_ns\x18\x02 \x01(\x03R\vsentClockNsJ\x04\b\x03\x10\x04R\x0euncertainty_ns\"Q\n" +
 	"\x13FetchDatasetRequest\x12\x16\n" +
 	"\x06sha256\x18\x01 \x01(\tR\x06sha256\x12\x16\n" +
-	"\x06offset\x18\x02 \x01(\x04R\x06offset\"*\n" +
+	"\x06offset\x18\x02 \x01(\x04R\x06offsetJ\x04\b\x03\x10\x04R\x04size\"*\n" +
 	"\x14FetchDatasetResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data2\xee\x01\n" +
 	"\x0eControlService\x12B\n" +

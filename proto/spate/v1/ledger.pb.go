@@ -1485,7 +1485,7 @@ var File_spate_v1_ledger_proto protoreflect.FileDescriptor
 
 const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\n" +
-	"\x15spate/v1/ledger.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/control.proto\x1a\x13spate/v1/plan.proto\x1a\x12spate/v1/run.proto\"\xad\x05\n" +
+	"\x15spate/v1/ledger.proto\x12\bspate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16spate/v1/control.proto\x1a\x13spate/v1/plan.proto\x1a\x12spate/v1/run.proto\"\xcc\x05\n" +
 	"\tRunRecord\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1b\n" +
 	"\tplan_yaml\x18\x02 \x01(\fR\bplanYaml\x129\n" +
@@ -1508,7 +1508,7 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\astopper\x18\x16 \x01(\tR\astopper\x12\x1a\n" +
 	"\bpriority\x18\x13 \x01(\x05R\bpriority\x12.\n" +
 	"\x06series\x18\n" +
-	" \x03(\v2\x16.spate.v1.SeriesRecordR\x06series\"\xdc\x01\n" +
+	" \x03(\v2\x16.spate.v1.SeriesRecordR\x06seriesJ\x04\b\x11\x10\x12J\x04\b\x17\x10\x18R\x06damageR\tfrontiers\"\xdc\x01\n" +
 	"\n" +
 	"Submission\x12#\n" +
 	"\x04plan\x18\x01 \x03(\v2\x0f.spate.v1.StageR\x04plan\x12\x1d\n" +
@@ -1638,7 +1638,7 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\averdict\x18\n" +
 	" \x01(\tR\averdict\x12%\n" +
 	"\x05found\x18\v \x01(\v2\x0f.spate.v1.FoundR\x05foundB\x13\n" +
-	"\x11_measured_from_ns\"\xb2\x02\n" +
+	"\x11_measured_from_ns\"\xc2\x02\n" +
 	"\rAssignedAgent\x12)\n" +
 	"\x05agent\x18\x01 \x01(\v2\x13.spate.v1.AgentInfoR\x05agent\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x16\n" +
@@ -1649,7 +1649,7 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\x04loss\x18\b \x01(\v2\x0e.spate.v1.LossR\x04loss\x12\x1c\n" +
 	"\aleft_ns\x18\t \x01(\x03H\x00R\x06leftNs\x88\x01\x01B\n" +
 	"\n" +
-	"\b_left_ns\"\xc2\x01\n" +
+	"\b_left_nsJ\x04\b\x06\x10\aR\bobserver\"\xc2\x01\n" +
 	"\x04Loss\x12\x1f\n" +
 	"\vfrom_window\x18\x01 \x01(\rR\n" +
 	"fromWindow\x12'\n" +

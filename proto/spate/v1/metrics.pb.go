@@ -2923,7 +2923,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x1a\n" +
-	"\bsequence\x18\x04 \x01(\x04R\bsequence\"\xec\x05\n" +
+	"\bsequence\x18\x04 \x01(\x04R\bsequence\"\x9a\x06\n" +
 	"\bSnapshot\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.spate.v1.SnapshotKeyR\x03key\x12\x1f\n" +
 	"\vstage_index\x18\x02 \x01(\rR\n" +
@@ -2945,7 +2945,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x10measured_from_ns\x18\x10 \x01(\x03H\x01R\x0emeasuredFromNs\x88\x01\x01\x12&\n" +
 	"\x05turns\x18\x12 \x03(\v2\x10.spate.v1.SeriesR\x05turnsB\x0f\n" +
 	"\r_first_windowB\x13\n" +
-	"\x11_measured_from_ns\"\x89\x01\n" +
+	"\x11_measured_from_nsJ\x04\b\x13\x10\x14J\x04\b\x14\x10\x15R\ttaken_outR\rmerged_valuesR\x06merged\"\x89\x01\n" +
 	"\vWindowShare\x12\x16\n" +
 	"\x06window\x18\x01 \x01(\rR\x06window\x12#\n" +
 	"\routput_tokens\x18\x02 \x01(\x04R\foutputTokens\x12\x16\n" +

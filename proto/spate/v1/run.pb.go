@@ -3874,7 +3874,7 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\"<\n" +
 	"\x10ListRunsResponse\x12(\n" +
-	"\x04runs\x18\x01 \x03(\v2\x14.spate.v1.RunSummaryR\x04runs\"\x9f\x05\n" +
+	"\x04runs\x18\x01 \x03(\v2\x14.spate.v1.RunSummaryR\x04runs\"\xab\x05\n" +
 	"\n" +
 	"RunSummary\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x12\n" +
@@ -3898,10 +3898,10 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\bpriority\x18\x0f \x01(\x05R\bpriority\x12\x14\n" +
 	"\x05place\x18\x10 \x01(\rR\x05place\x12\x1b\n" +
 	"\twaits_for\x18\x11 \x03(\tR\bwaitsFor\x12#\n" +
-	"\rwaits_because\x18\x12 \x01(\tR\fwaitsBecause\"\x13\n" +
+	"\rwaits_because\x18\x12 \x01(\tR\fwaitsBecauseJ\x04\b\x13\x10\x14R\x04wait\"\x13\n" +
 	"\x11ListAgentsRequest\"C\n" +
 	"\x12ListAgentsResponse\x12-\n" +
-	"\x06agents\x18\x01 \x03(\v2\x15.spate.v1.AgentStatusR\x06agents\"\x98\x02\n" +
+	"\x06agents\x18\x01 \x03(\v2\x15.spate.v1.AgentStatusR\x06agents\"\xa5\x02\n" +
 	"\vAgentStatus\x12)\n" +
 	"\x05agent\x18\x01 \x01(\v2\x13.spate.v1.AgentInfoR\x05agent\x12-\n" +
 	"\x06health\x18\x02 \x01(\x0e2\x15.spate.v1.AgentHealthR\x06health\x121\n" +
@@ -3909,7 +3909,7 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"silent_for\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\tsilentFor\x12\x18\n" +
 	"\aaddress\x18\x05 \x01(\tR\aaddress\x12(\n" +
-	"\x06cordon\x18\x06 \x01(\x0e2\x10.spate.v1.CordonR\x06cordon\"W\n" +
+	"\x06cordon\x18\x06 \x01(\x0e2\x10.spate.v1.CordonR\x06cordonJ\x04\b\a\x10\bR\x05relay\"W\n" +
 	"\x13CordonAgentsRequest\x12\x16\n" +
 	"\x06agents\x18\x01 \x03(\tR\x06agents\x12(\n" +
 	"\x06cordon\x18\x02 \x01(\x0e2\x10.spate.v1.CordonR\x06cordon\"\x16\n" +
