@@ -147,7 +147,7 @@ func TestALossThatWasTakenOverIsMissingUpToThen(t *testing.T) {
 		},
 		"with a reason": {
 			&spatev1.Loss{FromWindow: 0, Share: 1.0 / 3, TakenOverNs: new(int64(1.52e9))},
-			func(rec *spatev1.StageRecord, _ *spatev1.Totals) { rec.Agents[1].Failure = "silent for 3.5s" },
+			func(rec *spatev1.StageRecord, _ *spatev1.Totals) { rec.Agents[1].Failure = "lost: silent for 3.5s" },
 			[]string{"agent b (33.3 % of the load) lost: seconds 0 to 1.52 are missing, then taken over " +
 				"(silent for 3.5s)"},
 			&Loss{Share: 1.0 / 3, ToS: new(1.52), TakenOver: true},
@@ -185,7 +185,7 @@ func TestALossThatWasNotTakenOverIsMissingToTheEnd(t *testing.T) {
 	testLosses(t, map[string]lossCase{
 		"to the end": {
 			&spatev1.Loss{FromWindow: 3, Share: 0.5}, unchanged,
-			[]string{"agent b (50 % of the load) lost: seconds 3 to 5, the last, are missing"},
+			[]string{"agent b (50 % of the load) lost: all is missing from second 3 on"},
 			&Loss{Share: 0.5, FromS: 3, ToS: new(5.0)},
 		},
 		"its part ends with its own requests": {
@@ -199,7 +199,7 @@ func TestALossThatWasNotTakenOverIsMissingToTheEnd(t *testing.T) {
 		"to the end, and it stood still before": {
 			&spatev1.Loss{FromWindow: 3, Share: 0.5, UnsentFromWindow: new(uint32(1))},
 			unchanged,
-			[]string{"agent b (50 % of the load) lost: seconds 3 to 5, the last, are missing; " +
+			[]string{"agent b (50 % of the load) lost: all is missing from second 3 on; " +
 				"it never sent requests, due from second 1 on"},
 			&Loss{Share: 0.5, FromS: 3, ToS: new(5.0), UnsentFromS: new(1.0)},
 		},

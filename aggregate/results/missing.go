@@ -96,7 +96,7 @@ func (s sums) lostPart(st *spatev1.Stage, assigned *spatev1.AssignedAgent, a *me
 		text += "; the sessions that it had begun have no further turns"
 	}
 	if reason := cmp.Or(assigned.GetFailure(), a.Totals.GetFailure()); reason != "" {
-		text += " (" + reason + ")"
+		text += " (" + strings.TrimPrefix(reason, "lost: ") + ")"
 	}
 	return text
 }
@@ -148,14 +148,12 @@ func endsByRequests(l *spatev1.LoadPoint) bool { return l.GetConcurrency() > 0 &
 // words returns which seconds are missing.
 func (l *Loss) words() string {
 	switch from := significant(l.FromS); {
-	case l.ToS == nil:
+	case l.ToS == nil || !l.TakenOver && *l.ToS > l.FromS:
 		return "all is missing from second " + from + " on"
-	case l.TakenOver && *l.ToS > l.FromS:
+	case *l.ToS > l.FromS:
 		return "seconds " + from + " to " + significant(*l.ToS) + " are missing, then taken over"
 	case l.TakenOver:
 		return "what it had not delivered by second " + from + " is missing, the rest was taken over at once"
-	case *l.ToS > l.FromS:
-		return "seconds " + from + " to " + significant(*l.ToS) + ", the last, are missing"
 	default:
 		return "what it had not delivered by second " + from + ", the last, is missing"
 	}

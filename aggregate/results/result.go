@@ -1006,8 +1006,9 @@ type Loss struct {
 	// Second of the stage from which on the result has nothing from the agent.
 	FromS float64 `json:"from_s"`
 	// Second of the stage until which the agent's share is missing: when other agents took it over, or the end of the
-	// stage. Null: all of the rest is missing, because no agent had its part up to the end, or because the load is a
-	// closed loop that ends by its requests, of which the agent may have had some for longer than the others.
+	// stage's last second. Null: all of the rest is missing, because no agent had its part up to the end, or because
+	// the load is a closed loop that ends by its requests, of which the agent may have had some for longer than the
+	// others.
 	ToS *float64 `json:"to_s"`
 	// True if other agents took over the agent's stripe.
 	TakenOver bool `json:"taken_over"`

@@ -78,7 +78,7 @@ var checks = []check{
 // Remedies of causes that the evidence names.
 const (
 	remedyAgentLost = "Run the stage again; with on_agent_loss: reassign, other agents take over what a lost agent had to send."
-	remedyTakenOver = "Run the stage again: what the lost agent had in flight, and the load until others took over, is missing."
+	remedyTakenOver = "Run the stage again: an agent's load is missing until others took over or the stage ended."
 	remedyUncounted = "Set tokenizer to file:PATH, the model's tokenizer.json: the server cannot count the prompts."
 	remedyFrames    = "Use only E2E and requests per second, unless the server can report usage: a frame is not a token."
 	remedyCached    = "Look for what the server puts before each prompt, such as a system prompt: the prompts are unique already."

@@ -37,7 +37,7 @@ type Evidence struct {
 	NewConnections bool
 	// Missing is what a stage that has ended lacks, in words. Nil: the stage is in progress.
 	Missing []string
-	// AgentLost is true if an agent was lost. Reassigned: others took its load over, by the plan's on_agent_loss.
+	// AgentLost is true if an agent was lost. Reassigned: the plan's on_agent_loss is reassign.
 	AgentLost, Reassigned bool
 	// Ended is true if the stage has ended. The fields below are known only then.
 	Ended bool

@@ -578,7 +578,7 @@ func TestRemediesAreThoseOfTheCause(t *testing.T) {
 		"stopped":    {func(e *Evidence) { e.Missing = []string{"the stage was stopped"} }, "Run the stage again to its end"},
 		"agent lost": {func(e *Evidence) { e.Missing, e.AgentLost = []string{"agent b lost"}, true }, "on_agent_loss: reassign"},
 		"taken over": {func(e *Evidence) { e.Missing, e.AgentLost, e.Reassigned = []string{"agent b lost"}, true, true },
-			"until others took over"},
+			"until others took over or the stage ended"},
 		"429":                     {failed("http_429"), "refuses requests beyond it"},
 		"400":                     {failed("http_400"), "what the server refuses"},
 		"500":                     {failed("http_500"), "server's log"},
