@@ -226,7 +226,7 @@ const Unnoticed = 3 * time.Second
 // Revoke takes back the certificates of a name (ROLE/NAME, or NAME for an agent and a client of that name), and all
 // invitations of their roles, that are made until now + Unnoticed. It returns whose they were.
 func (a *Authority) Revoke(name string, now time.Time) (whose []Identity, err error) {
-	lock, err := files.LockDir(filepath.Dir(a.record(Identity{}))) // another one may revoke, too
+	lock, err := files.LockFile(filepath.Join(a.dir, AuthorityCert)) // another one may revoke, too
 	if err != nil {
 		return nil, err
 	}

@@ -9,9 +9,11 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -240,6 +242,36 @@ func TestManyJoinAtOnce(t *testing.T) {
 	joining.Wait()
 	if in != 1 {
 		t.Errorf("%d machines got the name", in)
+	}
+}
+
+// What root leaves beside the list could not be used by the coordinator's user.
+func TestRevocationLeavesOnlyItsList(t *testing.T) {
+	dir := t.TempDir()
+	if err := Init(dir, now); err != nil {
+		t.Fatal(err)
+	}
+	a, err := OpenAuthority(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	here := func() (names []string) {
+		if err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+			names = append(names, strings.TrimPrefix(path, dir))
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return names
+	}
+	before := here()
+	if _, err := a.Revoke("gpu", now); err == nil || !slices.Equal(before, here()) {
+		t.Errorf("of no certificate: %v, %q", err, here())
+	}
+	issued(t, dir, Agent, "gpu", now)
+	before = here()
+	if _, err := a.Revoke("gpu", now); err != nil || !slices.Equal(append(before, "/revoked.json"), here()) {
+		t.Errorf("%v, %q, before %q", err, here(), before)
 	}
 }
 

@@ -127,8 +127,8 @@ func YAML(text []byte, to any) error {
 // name of the file within the directory.
 const name = "LOCK"
 
-// Lock is a lock on a directory. The kernel releases it when the process ends, however it ends, so that there are no
-// stale locks. On systems without flock nothing is locked.
+// Lock is a lock on a directory or a file. The kernel releases it when the process ends, however it ends, so that there
+// are no stale locks. On systems without flock nothing is locked.
 type Lock struct{ file *os.File }
 
 // LockDir reserves a directory, which it creates if necessary. It does not wait. Its error names the process that holds
@@ -158,7 +158,20 @@ func LockDir(dir string) (*Lock, error) {
 	return &Lock{f}, nil
 }
 
-// Release unlocks the directory. A nil Lock holds none.
+// LockFile reserves a file that exists. It does not wait, and creates nothing: what root creates would be in the way of
+// other users.
+func LockFile(path string) (*Lock, error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := claim(f); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+	}
+	return &Lock{f}, nil
+}
+
+// Release unlocks what it locks. A nil Lock holds none.
 func (l *Lock) Release() error {
 	if l == nil {
 		return nil
