@@ -292,7 +292,7 @@ func (r *Revocations) check(cert *x509.Certificate) error {
 	}
 	if at := r.list[id.path()]; issuedAt(cert).Before(at) {
 		return fmt.Errorf("the certificate of %s was revoked at %s: it can join again only by a new invitation "+
-			"(`spate certs invite %s`)", id, at.UTC().Format(time.DateTime), id.Role)
+			"(`spate certs invite %s`)", id, at.Add(-Unnoticed).UTC().Format(time.DateTime), id.Role)
 	}
 	return r.err
 }

@@ -304,7 +304,7 @@ func TestRevoked(t *testing.T) {
 	if whose, err := a.Revoke("gpu", at); err != nil || len(whose) != 1 || whose[0] != (Identity{Agent, "gpu"}) {
 		t.Fatalf("%v, %v", whose, err)
 	}
-	if err := check(); err == nil || !strings.Contains(err.Error(), "of agent gpu was revoked at 2026-11-29 12:00:03: it can "+
+	if err := check(); err == nil || !strings.Contains(err.Error(), "of agent gpu was revoked at 2026-11-29 12:00:00: it can "+
 		"join again only by a new invitation (`spate certs invite agent`)") {
 		t.Errorf("after: %v", err)
 	}
