@@ -53,12 +53,14 @@ func inPath(t *testing.T, name, script string) {
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 }
 
-// TestCalibrateOnHosts: a row for each host, also for one that fails. This machine may be too busy for any load.
+// TestCalibrateOnHosts: what a host logs, and a row for each host, also for one that fails. This machine may be too
+// busy for any load.
 func TestCalibrateOnHosts(t *testing.T) {
 	p := process.StartIn(t, withSSH(t), programs.Built.Spate, "calibrate", "--on", "eu=a@one,absent", "--streams", "20,30",
 		"--duration", "500ms")
 	p.MustExit(3)
 	for _, want := range []string{`(?m)^a@one +eu +((at least )?\d+ streams, [\d,]+ frames/s|no load was safe.*)$`,
+		`(?m)^a@one: Calibrating: the agent has \d`, `(?m)^a@one: +30 streams  [\d,]+/s, error p99 `,
 		"absent +eu +ssh: Could not resolve", `spate: \d hosts? not calibrated`} {
 		if said := p.Printed(); !regexp.MustCompile(want).MatchString(said) {
 			t.Errorf("%s is missing in\n%s", want, said)

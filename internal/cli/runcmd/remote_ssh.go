@@ -55,11 +55,11 @@ func (s *sshHost) command(ctx context.Context, script string, options ...string)
 	return detached(ctx, append(ssh(s.login, options...), "sh -c '"+script+"'")...)
 }
 
-// ask runs a script on the host and returns what it printed.
-func (s *sshHost) ask(ctx context.Context, stdin io.Reader, script string) (string, error) {
+// ask runs a script on the host and returns what it printed. Writers get what it writes to standard error, as it comes.
+func (s *sshHost) ask(ctx context.Context, stdin io.Reader, script string, told ...io.Writer) (string, error) {
 	cmd := s.command(ctx, script, "-C")
 	var out, problems bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &out, &problems
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &out, io.MultiWriter(append(told, &problems)...)
 	if err := cmd.Run(); err != nil {
 		if errors.Is(err, exec.ErrNotFound) {
 			return "", errors.New("it needs the program ssh, which is not in PATH")
@@ -174,8 +174,28 @@ func (s *sshHost) open(ctx context.Context, r *remoteHosts, h *remoteHost, again
 		!again && !r.up.Load() || !ran || exit.Exited() && exit.ExitCode() != sshFailed
 }
 
+// hostLines writes the lines of a host's program to logs, with the host's name.
+type hostLines struct {
+	logs io.Writer
+	host string
+	rest []byte // of a line that has not ended
+}
+
+// Write writes the lines that have ended. It never fails: logs that cannot be written are no reason to end the program.
+func (l *hostLines) Write(p []byte) (int, error) {
+	l.rest = append(l.rest, p...)
+	for line := range bytes.Lines(l.rest) {
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			break
+		}
+		_, _ = fmt.Fprintf(l.logs, "%s: %s", l.host, line)
+		l.rest = l.rest[len(line):]
+	}
+	return len(p), nil
+}
+
 // OnEach runs this program with arguments on each host of values of --on, all at once, and tells what it printed or why
-// it failed. It copies the program as run does.
+// it failed. What it logs goes to logs as it comes. It copies the program as run does.
 func OnEach(
 	ctx context.Context, on []string, version string, logs io.Writer, args []string,
 	tell func(host, region, printed string, err error),
@@ -194,7 +214,8 @@ func OnEach(
 		}
 		all.Go(func() {
 			if failed[i] = s.prepare(ctx, r, h); failed[i] == nil {
-				printed[i], failed[i] = s.ask(ctx, nil, `"`+s.program+`" `+strings.Join(args, " "))
+				printed[i], failed[i] = s.ask(ctx, nil, `"`+s.program+`" `+strings.Join(args, " "),
+					&hostLines{logs: logs, host: h.login})
 			}
 		})
 	}
