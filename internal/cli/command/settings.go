@@ -81,7 +81,10 @@ func Apply(cmd *cobra.Command) error {
 	}
 	var errs []error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if !f.Changed && f.Name != Flag && !isTypedOnly(f) && v.IsSet(f.Name) {
+		switch {
+		case f.Changed && isTypedOnly(f) && f.Value.String() == "": // such as a variable of a script that is not set
+			errs = append(errs, fmt.Errorf("--%s: the value is empty: leave the flag out if there is none", f.Name))
+		case !f.Changed && f.Name != Flag && !isTypedOnly(f) && v.IsSet(f.Name):
 			errs = append(errs, set(cmd.Flags(), f, v))
 		}
 	})

@@ -100,7 +100,7 @@ func TestFileListsBecomeFlagLists(t *testing.T) {
 	}
 }
 
-// TestTypedOnly: neither the environment nor a file sets such a flag.
+// TestTypedOnly: neither the environment nor a file sets such a flag, and it has a value.
 func TestTypedOnly(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
@@ -108,12 +108,16 @@ func TestTypedOnly(t *testing.T) {
 	var f struct {
 		API string `flag:"influx-url" default:"default" typed:"only"`
 	}
-	run := func() error {
+	run := func(args ...string) error {
 		root, sub := command()
 		sub.ResetFlags()
 		Declare(sub.Flags(), &f)
-		root.SetArgs([]string{"run"})
+		root.SetArgs(append([]string{"run"}, args...))
 		return root.Execute()
+	}
+	// A variable of a script that is not set would switch off what the flag asks for.
+	if err := run("--influx-url="); err == nil || !strings.Contains(err.Error(), "--influx-url: the value is empty") {
+		t.Errorf("an empty value: %v", err)
 	}
 	if err := run(); err != nil || f.API != "default" {
 		t.Errorf("influx-url = %q, %v", f.API, err)
