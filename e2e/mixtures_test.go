@@ -224,7 +224,7 @@ thresholds:
 func TestThresholdsOfParts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	r := programs.RunPlan(t, asking, "--agents", "2", "--junit", filepath.Join(dir, "junit.xml"))
+	r := programs.RunPlan(t, asking, "--agents", "2", "--junit", filepath.Join(dir, "new", "junit.xml"))
 	r.MustExit(5)
 	calls, tokens := map[string]uint64{}, map[string]uint64{}
 	for _, row := range r.Rows()[0] {
@@ -254,7 +254,7 @@ func TestThresholdsOfParts(t *testing.T) {
 	}
 	for where, text := range map[string]string{
 		"report.md": r.Text("report.md"), "report.html": r.Text("report.html"), "stdout": r.Stdout.String(),
-		"JUnit": programs.Text(t, dir, "junit.xml"),
+		"JUnit": programs.Text(t, dir, filepath.Join("new", "junit.xml")),
 	} {
 		if !strings.Contains(strings.ReplaceAll(text, "&lt;", "<"), "e2e_ms.p99 < 0.001 (part chat)") {
 			t.Errorf("%s does not name the threshold that failed:\n%s", where, text)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -124,13 +125,17 @@ func (e ending) judge(fail failOn) (code int, why string) {
 		return command.ExitFailed, fmt.Sprintf("the run is complete, but its verdict is %s; report.md has all reasons; "+
 			"to exit with 0 anyway: --fail-on never", e.GetVerdict())
 	}
+	var missed []string
 	if failed := e.failedThreshold(); failed != "" {
-		return command.ExitMissed, fmt.Sprintf("the run is complete, but %s: %s", e.thresholds(), failed)
+		missed = append(missed, e.thresholds()+": "+failed)
 	}
 	if b := e.baseline; b != nil && b.fails != "" {
-		return command.ExitMissed, "the run is complete, but " + b.fails
+		missed = append(missed, b.fails)
 	}
-	return command.ExitDone, ""
+	if missed == nil {
+		return command.ExitDone, ""
+	}
+	return command.ExitMissed, "the run is complete, but " + strings.Join(missed, "; ")
 }
 
 // failedThreshold returns the first threshold that failed and counts, with its outcome, or "".
@@ -227,8 +232,11 @@ func (f *ciFlags) write(notes io.Writer, r *results.Result, base *baselineResult
 	return errors.Join(errs...)
 }
 
-// writeTo writes a file, which is truncated or appended to.
+// writeTo writes a file, which is truncated or appended to, and makes its directory.
 func writeTo(path string, how int, write func(io.Writer) error) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|how, 0o644)
 	if err != nil {
 		return err

@@ -57,7 +57,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestThresholdsDecideLast: a failed threshold gives 5 if nothing else is wrong with the run.
+// TestThresholdsDecideLast: a failed threshold gives 5 if nothing else is wrong with the run. It does not hide that
+// numbers are worse than the baseline's.
 func TestThresholdsDecideLast(t *testing.T) {
 	for _, tc := range []struct {
 		outcome  string
@@ -79,6 +80,10 @@ func TestThresholdsDecideLast(t *testing.T) {
 		code, why := e.judge("invalid")
 		if code != tc.code || strings.Contains(why, "1 of 2 thresholds failed: b < 1") != (code == command.ExitMissed) {
 			t.Errorf("%+v: code %d, %s", tc, code, why)
+		}
+		e.baseline = &baselineResult{fails: "2 numbers worse"}
+		if _, why := e.judge("invalid"); !tc.passed && code == command.ExitMissed && !strings.HasSuffix(why, "; 2 numbers worse") {
+			t.Errorf("also worse than the baseline, it says: %s", why)
 		}
 	}
 }
