@@ -133,7 +133,7 @@ func TestClockOverASlowLink(t *testing.T) {
 					if o.Uncertainty > 100*time.Millisecond {
 						t.Errorf("uncertainty of %v", o.Uncertainty)
 					}
-					return o.There(now).Sub(f.at(now)).Abs()
+					return (now + clock.Instant(o.Nanos)).Sub(f.at(now)).Abs()
 				}
 				early = append(early, wrong())
 				time.Sleep(5 * time.Second)
@@ -186,7 +186,8 @@ func TestHeartbeatsReplaceProbes(t *testing.T) {
 			}
 			now := clock.Now()
 			o, _ := c.Now()
-			if off := o.There(now).Sub(f.at(now)).Abs(); off > o.Uncertainty || o.Uncertainty > 20*time.Millisecond {
+			off := (now + clock.Instant(o.Nanos)).Sub(f.at(now)).Abs()
+			if off > o.Uncertainty || o.Uncertainty > 20*time.Millisecond {
 				t.Errorf("off by %v, said to be up to %v", off, o.Uncertainty)
 			}
 			before := f.asked.Load()

@@ -146,8 +146,5 @@ func (e *Estimator) At(now Instant) (Offset, bool) {
 	return Offset{Nanos: nanos, Uncertainty: time.Duration(max(nanos-lower, upper-nanos))}, true
 }
 
-// There converts an instant of this machine to the other machine's.
-func (o Offset) There(here Instant) Instant { return here + Instant(o.Nanos) }
-
 // Here converts an instant of the other machine to this machine's.
 func (o Offset) Here(there Instant) Instant { return there - Instant(o.Nanos) }

@@ -129,7 +129,7 @@ func BenchmarkRestart(b *testing.B) {
 				r := h.active()
 				<-r.rebuilt
 				b.ReportMetric(time.Since(began).Seconds(), "s/rebuilt")
-				if err := c.Leave(); err != nil {
+				if err := c.end(true); err != nil {
 					b.Fatal(err)
 				}
 			}

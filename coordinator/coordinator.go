@@ -276,11 +276,8 @@ const closeTimeout = 2 * time.Second
 // twice.
 func (c *Coordinator) Close() error { return c.end(false) }
 
-// Leave is Close, except that it leaves the runs in progress to the next coordinator on the same data directory. Agents
-// continue for the length of their lease.
-func (c *Coordinator) Leave() error { return c.end(true) }
-
-// end implements Close and Leave.
+// end is Close, but if leave is true it leaves the runs in progress to the next coordinator on the same data directory.
+// Agents continue for the length of their lease.
 func (c *Coordinator) end(leave bool) error {
 	var err error
 	c.once.Do(func() {

@@ -483,7 +483,7 @@ var searchPlan = strings.Replace(clustertest.Plan, "  - concurrency: [1, 2]\n   
 // leave ends the coordinator properly and leaves its run to the next one.
 func (r *rig) leave() {
 	r.t.Helper()
-	if err := errors.Join(r.c.Leave(), <-r.served); err != nil {
+	if err := errors.Join(r.c.end(true), <-r.served); err != nil {
 		r.t.Error(err)
 	}
 }

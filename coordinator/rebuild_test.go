@@ -32,7 +32,7 @@ func (s *shift) pass(seconds int) {
 // restart ends the coordinator, and starts the next one, which reads its runs only when reading is closed.
 func (s *shift) restart(reading <-chan struct{}) {
 	s.t.Helper()
-	if err := s.c.Leave(); err != nil {
+	if err := s.c.end(true); err != nil {
 		s.t.Fatal(err)
 	}
 	for _, h := range s.hands {
@@ -110,7 +110,7 @@ func TestARunThatCannotBeReadIsLeft(t *testing.T) {
 	id := before.SubmitPlan(1, keyless)
 	a.Apply()
 	a.Armed()
-	if err := before.c.Leave(); err != nil {
+	if err := before.c.end(true); err != nil {
 		t.Fatal(err)
 	}
 	c, err := New(Config{DataDir: before.dataDir, Logger: before.c.log, Version: "test", Run: leisurely})

@@ -171,7 +171,7 @@ func interrupt(t *testing.T, dir string, until func(h *harness, a *clustertest.A
 	a := h.Agent("a")
 	h.Submit(1)
 	until(h, a)
-	if err := h.c.Leave(); err != nil {
+	if err := h.c.end(true); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -185,7 +185,7 @@ func TestASnapshotOfARunThatIsLeftIsNotRefused(t *testing.T) {
 	a.Apply()
 	a.Armed()
 	r := h.active()
-	if err := h.c.Leave(); err != nil {
+	if err := h.c.end(true); err != nil {
 		t.Fatal(err)
 	}
 	if answer, err := r.add(a.Snapshot(0), true); status.Code(err) != codes.Unavailable {
@@ -205,7 +205,7 @@ func TestASnapshotIsAckedAgainWhileItsRunEnds(t *testing.T) {
 	r := h.active()
 	s := a.Snapshot(0)
 	a.Acked(s)
-	if err := h.c.Leave(); err != nil {
+	if err := h.c.end(true); err != nil {
 		t.Fatal(err)
 	}
 	locked, err := ledger.Open(h.c.storage.Ledger(r.id))
@@ -240,7 +240,7 @@ func TestASnapshotIsAckedAgainAfterARestart(t *testing.T) {
 	last := a.Last(0)
 	a.Acked(last)
 	before.End(id)
-	if err := before.c.Leave(); err != nil {
+	if err := before.c.end(true); err != nil {
 		t.Fatal(err)
 	}
 	after := start(t, func(c *Config) { c.DataDir = before.dataDir })
@@ -368,7 +368,7 @@ func TestWhatCannotBeResumed(t *testing.T) {
 			a := h.Agent("a")
 			id := h.Submit(1)
 			a.Apply()
-			if err := h.c.Leave(); err != nil {
+			if err := h.c.end(true); err != nil {
 				t.Fatal(err)
 			}
 			return filepath.Join(h.dataDir, id)

@@ -223,9 +223,6 @@ func (p *Packed) Add(e Encoded, by *Histogram) error {
 	return nil
 }
 
-// Count returns the number of values.
-func (p *Packed) Count() uint64 { return p.totals.count }
-
 // Unpack sets h to the values. h must have their layout, and keeps its memory.
 func (p *Packed) Unpack(h *Histogram) {
 	h.Reset()

@@ -25,8 +25,8 @@ func TestEncodedAddsAsMergeDoes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if e.Count() != from.Count() || e.Layout() != from.Layout() {
-				t.Fatalf("%d values of %v, want %d of %v", e.Count(), e.Layout(), from.Count(), from.Layout())
+			if e.Count() != from.Count() || e.Layout() != from.layout {
+				t.Fatalf("%d values of %v, want %d of %v", e.Count(), e.Layout(), from.Count(), from.layout)
 			}
 			if err := into.Add(e); err != nil {
 				t.Fatal(err)

@@ -64,9 +64,6 @@ func New(l Layout) *Histogram {
 	return &Histogram{geometry: &geometries[l], layout: l, totals: none}
 }
 
-// Layout returns the histogram's layout.
-func (h *Histogram) Layout() Layout { return h.layout }
-
 // Record counts one value. A value outside the layout's range counts as the nearest end of the range, also in the sums.
 // Negative values are a caller's mistake and count as 0. It allocates only pages that are used for the first time.
 func (h *Histogram) Record(v int64) {
@@ -161,16 +158,6 @@ func (h *Histogram) bins(yield func(index int, count uint64) bool) {
 			if n != 0 && !yield(i<<pageBits+low+j, n) {
 				return
 			}
-		}
-	}
-}
-
-// Counts yields the highest value of each bin that holds values, and how many it holds, in ascending order.
-func (h *Histogram) Counts(yield func(high int64, count uint64) bool) {
-	for index, n := range h.bins {
-		_, high := h.geometry.span(index)
-		if !yield(int64(min(high, h.totals.max)), n) {
-			return
 		}
 	}
 }

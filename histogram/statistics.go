@@ -3,7 +3,6 @@ package histogram
 import (
 	"fmt"
 	"math"
-	"math/big"
 	"math/bits"
 	"strings"
 
@@ -27,9 +26,6 @@ func (h *Histogram) Max() int64 { return int64(h.totals.max) }
 
 // Sum returns the exact sum of the values.
 func (h *Histogram) Sum() Uint128 { return h.totals.sum }
-
-// SumOfSquares returns the exact sum of the values' squares.
-func (h *Histogram) SumOfSquares() Uint128 { return h.totals.squares }
 
 // Mean returns the mean of the exact values, not of their bins. It is NaN without values.
 func (h *Histogram) Mean() float64 { return h.totals.sum.Float64() / float64(h.totals.count) }
@@ -205,13 +201,6 @@ type Uint128 struct {
 
 // Float64 returns u as a float. Its error is at most one rounding of each half and of their sum.
 func (u Uint128) Float64() float64 { return math.Ldexp(float64(u.High), 64) + float64(u.Low) }
-
-// String returns u in decimal.
-func (u Uint128) String() string {
-	n := new(big.Int).SetUint64(u.High)
-	n.Lsh(n, 64)
-	return n.Or(n, new(big.Int).SetUint64(u.Low)).String()
-}
 
 // Less reports whether u is less than v.
 func (u Uint128) Less(v Uint128) bool { return u.High < v.High || u.High == v.High && u.Low < v.Low }

@@ -142,9 +142,9 @@ func TestLoadKeepsWhatItRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Name() != "quickstart" || p.Seed() != 1 || p.Path() != "dir/quickstart.yaml" ||
+	if p.Name() != "quickstart" || p.Proto().GetSeed() != 1 || p.Path() != "dir/quickstart.yaml" ||
 		!bytes.Equal(p.Source(), data) {
-		t.Errorf("got name %q, seed %d, path %q", p.Name(), p.Seed(), p.Path())
+		t.Errorf("got name %q, seed %d, path %q", p.Name(), p.Proto().GetSeed(), p.Path())
 	}
 	p.Proto().Name = "changed"
 	if p.Name() != "quickstart" {

@@ -65,9 +65,6 @@ type Plan struct {
 // Name returns the plan's name.
 func (p *Plan) Name() string { return p.msg.GetName() }
 
-// Seed returns the plan's seed, from which each stage's seed is derived.
-func (p *Plan) Seed() uint64 { return p.msg.GetSeed() }
-
 // Path returns the path that was given to Load.
 func (p *Plan) Path() string { return p.path }
 

@@ -29,14 +29,6 @@ type Sum struct {
 	AtMost, About, Unknown bool
 }
 
-// Length returns a sum of seconds as a duration, nil if a part of it is not known.
-func (s Sum) Length() *time.Duration {
-	if s.Unknown {
-		return nil
-	}
-	return new(time.Duration(s.Known * float64(time.Second)))
-}
-
 // TotalOf sums up stages. The pauses between them are part of their time.
 func TotalOf(stages []*spatev1.Stage) *Total {
 	all := &Total{Time: TimeOf(Planned(stages)), byServer: len(stages) > 0}

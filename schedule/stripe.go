@@ -41,14 +41,6 @@ func NewStripe(weights []uint32, rank int) (Stripe, error) {
 	return Stripe{own: own, cycle: cycle}, nil
 }
 
-// Next returns the smallest owned number of at least i, and false if the stripe is empty.
-func (s Stripe) Next(i uint64) (uint64, bool) {
-	if s.Empty() {
-		return 0, false
-	}
-	return s.At(s.Below(i)), true
-}
-
 // Below returns how many numbers below n the stripe owns.
 func (s Stripe) Below(n uint64) uint64 {
 	if s.Empty() {

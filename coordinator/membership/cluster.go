@@ -151,9 +151,6 @@ func withoutSuffix(name string) string {
 	return name
 }
 
-// Name returns this node's name, random suffix included.
-func (c *Cluster) Name() string { return c.list.LocalNode().Name }
-
 // Address returns this node's gossip address, which others can use as a seed.
 func (c *Cluster) Address() string {
 	n := c.list.LocalNode()

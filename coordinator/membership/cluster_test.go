@@ -67,7 +67,7 @@ func await(t *testing.T, c *Cluster, n int) []Member {
 		select {
 		case <-changed:
 		case <-deadline:
-			t.Fatalf("%s sees %v, want %d members", c.Name(), c.Members(), n)
+			t.Fatalf("%s sees %v, want %d members", c.list.LocalNode().Name, c.Members(), n)
 		}
 	}
 }

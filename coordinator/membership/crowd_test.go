@@ -103,7 +103,7 @@ func seenByAll(t *testing.T, crowd []*Cluster, n int, begin time.Time, limit tim
 			select {
 			case <-changed:
 			case <-late.C:
-				t.Fatalf("%s sees %d members after %v, want %d", c.Name(), c.roster.size(), limit, n)
+				t.Fatalf("%s sees %d members after %v, want %d", c.list.LocalNode().Name, c.roster.size(), limit, n)
 			}
 		}
 	}
@@ -122,7 +122,7 @@ func stillFor(t *testing.T, crowd []*Cluster, quiet time.Duration) {
 	for i, changed := range watched {
 		select {
 		case <-changed:
-			t.Errorf("%s saw a change while nothing happened", crowd[i].Name())
+			t.Errorf("%s saw a change while nothing happened", crowd[i].list.LocalNode().Name)
 		default:
 		}
 	}
