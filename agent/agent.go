@@ -114,8 +114,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	unlink()
 	<-gone
 	if left > 0 {
-		return fmt.Errorf("shut down with %d snapshots that the coordinator did not ack within %v", left,
-			shutdownGrace)
+		return fmt.Errorf("shut down with %d snapshots that the coordinator did not ack within %v", left, shutdownGrace)
 	}
 	return nil
 }

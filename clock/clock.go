@@ -35,9 +35,7 @@ func tie() (time.Time, Instant) {
 }
 
 // Now returns the current instant. It takes one vDSO call.
-func Now() Instant {
-	return epochInstant + Instant(time.Since(epochTime))
-}
+func Now() Instant { return epochInstant + Instant(time.Since(epochTime)) }
 
 // Add returns the instant d after i.
 func (i Instant) Add(d time.Duration) Instant { return i + Instant(d) }

@@ -215,9 +215,7 @@ func (a *Against) Gaps() string {
 }
 
 // Tested reports whether any number was tested, so that the comparison can tell better from worse.
-func (a *Against) Tested() bool {
-	return a.Counts()[Untested] < len(a.Differences())
-}
+func (a *Against) Tested() bool { return a.Counts()[Untested] < len(a.Differences()) }
 
 // Count returns how many differences of all sides have an outcome.
 func (c *Comparison) Count(o Outcome) int {

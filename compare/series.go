@@ -139,9 +139,7 @@ func good(r *Request, slo *results.Goodput) bool {
 }
 
 // bin returns the part that contains a time.
-func (s *series) bin(ns float64) int {
-	return max(0, min(bins-1, int((ns-s.fromNs)/s.widthNs)))
-}
+func (s *series) bin(ns float64) int { return max(0, min(bins-1, int((ns-s.fromNs)/s.widthNs))) }
 
 // grain is the smallest part of a request or token that spread adds. Sums of multiples of a power of two are exact, in
 // whatever order they are added.

@@ -224,9 +224,7 @@ func (s runService) CordonAgents(
 		return nil, status.Error(codes.Internal, err.Error())
 	}
 	s.c.log.Info("agents are cordoned, drained or uncordoned", "agents", q.GetAgents(), "to", q.GetCordon())
-	s.c.record(access.AuditEntry{
-		Action: cordonActions[q.GetCordon()], Caller: caller, Agents: q.GetAgents(),
-	})
+	s.c.record(access.AuditEntry{Action: cordonActions[q.GetCordon()], Caller: caller, Agents: q.GetAgents()})
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
 	for _, name := range q.GetAgents() {

@@ -123,9 +123,7 @@ func (q *queue) begin(r *run, now clock.Instant) {
 }
 
 // allotable describes runs for package allotment.
-func allotable(runs []*run) (out []allotment.Run) {
-	return lists.Each(runs, (*run).allotable)
-}
+func allotable(runs []*run) (out []allotment.Run) { return lists.Each(runs, (*run).allotable) }
 
 // tellWaits tells the followers of waiting runs what these wait for, whenever that changes. The lock is held.
 func (q *queue) tellWaits() {

@@ -118,9 +118,7 @@ func (r *run) machineConfig() lifecycle.Config {
 }
 
 // feed gives an event that happens now to the machine of a run. The lock is held.
-func (r *run) feed(event func(m *lifecycle.Run, at clock.Instant)) {
-	r.feedAt(clock.Now(), event)
-}
+func (r *run) feed(event func(m *lifecycle.Run, at clock.Instant)) { r.feedAt(clock.Now(), event) }
 
 // feedAt gives an event to the machine of a run, if the run is in progress, and queues the effects. A run that is being
 // rebuilt has no machine: what it misses is made up for by resume. The lock is held.

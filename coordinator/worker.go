@@ -22,8 +22,7 @@ func (r *run) work() {
 	tick := time.NewTicker(tickInterval)
 	defer tick.Stop()
 	publisher := live.NewPublisher(r.points(), r.stages, r.sink, r.ledger, &r.lag, &r.latest, r.publish)
-	health := &live.Health{Run: r.points(), Sink: r.sink, Interval: r.cfg.HeartbeatInterval,
-		Agents: r.statuses}
+	health := &live.Health{Run: r.points(), Sink: r.sink, Interval: r.cfg.HeartbeatInterval, Agents: r.statuses}
 	idle := make(chan struct{}) // closed unless the results of a stage are being computed
 	close(idle)
 	for {

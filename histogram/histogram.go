@@ -60,9 +60,7 @@ func (t totals) plus(o totals) (totals, bool) {
 }
 
 // New returns an empty histogram. It panics if the layout does not exist.
-func New(l Layout) *Histogram {
-	return &Histogram{geometry: &geometries[l], layout: l, totals: none}
-}
+func New(l Layout) *Histogram { return &Histogram{geometry: &geometries[l], layout: l, totals: none} }
 
 // Record counts one value. A value outside the layout's range counts as the nearest end of the range, also in the sums.
 // Negative values are a caller's mistake and count as 0. It allocates only pages that are used for the first time.

@@ -40,9 +40,7 @@ func (h *Histogram) Std() float64 {
 // spread returns n x sum of squares - sum^2, which is n^2 times the variance, and false if this is negative, which no
 // values can cause. It is exact, so there is no cancellation however close together the values lie. With at most 2^44
 // values below 2^42 the sum is below 2^86 and both products are below 2^172.
-func (t totals) spread() (uint192, bool) {
-	return t.squares.times(t.count).sub(t.sum.square())
-}
+func (t totals) spread() (uint192, bool) { return t.squares.times(t.count).sub(t.sum.square()) }
 
 // Percentile returns the value that p percent of the values do not exceed: the largest value of the bin that holds the
 // value of rank ceil(p/100 x n), like HdrHistogram's getValueAtPercentile, but never above Max. p is clamped to 0 to

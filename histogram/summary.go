@@ -161,9 +161,7 @@ func (h *Histogram) Exponential(unit measure.Unit) *Exponential {
 }
 
 // bucketOf returns the index of the bucket of a value above 0.
-func bucketOf(value float64) int32 {
-	return int32(math.Ceil(math.Log2(value)*bucketsPerDoubling)) - 1
-}
+func bucketOf(value float64) int32 { return int32(math.Ceil(math.Log2(value)*bucketsPerDoubling)) - 1 }
 
 // tables hold the bucket of each bin's highest value, by unit: logarithms are slow.
 var tables = func() (all [measure.Thousandths + 1]func() []int32) {

@@ -377,9 +377,7 @@ func (p *Plan) Stages(r Resources) ([]*spatev1.Stage, error) {
 // Outline expands the plan as far as possible without resources: simulated targets have no endpoints, workloads from
 // files have no dataset, and replays that end with their trace have no number of requests. Use it to show a plan, not
 // to run it.
-func (p *Plan) Outline() []*spatev1.Stage {
-	return (&expansion{plan: p.msg, outline: true}).stages()
-}
+func (p *Plan) Outline() []*spatev1.Stage { return (&expansion{plan: p.msg, outline: true}).stages() }
 
 // Compression returns how many times faster than planned time passes, and whether the plan is a simulation.
 func (p *Plan) Compression() (speed float64, simulation bool) { return speedOf(p.msg) }

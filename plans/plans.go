@@ -76,9 +76,7 @@ func (p *Plan) Proto() *spatev1.Plan { return proto.CloneOf(p.msg) }
 
 // Mistake returns a mistake at a field of the plan, such as File.Field. If the plan does not have the field, the
 // mistake is at the node that surrounds it. It is for what is found only when the plan is used.
-func (p *Plan) Mistake(field, message string) Mistake {
-	return p.document.At(field, message)
-}
+func (p *Plan) Mistake(field, message string) Mistake { return p.document.At(field, message) }
 
 //go:embed plan.schema.json
 var schema []byte

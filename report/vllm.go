@@ -86,8 +86,7 @@ func logStage(b *bytes.Buffer, s *merge.Stage, result results.StageResult, start
 		if err != nil {
 			return fmt.Errorf("stage %d: %s: %w", result.Index+1, m.Name, err)
 		}
-		line := fmt.Sprintf("%.3f,%.3f,%.3f,%s\n", start, length,
-			float64(values.Max())/m.Unit.Scale(), encoded)
+		line := fmt.Sprintf("%.3f,%.3f,%.3f,%s\n", start, length, float64(values.Max())/m.Unit.Scale(), encoded)
 		fmt.Fprintf(b, "Tag=%d/%s,%s", result.Index, tagOf(m), line)
 		if m.ID == untagged {
 			b.WriteString(line)

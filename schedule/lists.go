@@ -33,9 +33,7 @@ type ring struct {
 	slots uint64 // numbers of part below of
 }
 
-func newRing(of uint64, part Stripe) ring {
-	return ring{of: of, part: part, slots: part.Below(of)}
-}
+func newRing(of uint64, part Stripe) ring { return ring{of: of, part: part, slots: part.Below(of)} }
 
 // at returns request k of the part as a request of the list. below returns how many of the list's requests below n
 // belong to the part.

@@ -57,9 +57,7 @@ func (s Stripe) At(k uint64) uint64 {
 }
 
 // Has reports whether the stripe owns number i.
-func (s Stripe) Has(i uint64) bool {
-	return !s.Empty() && s.HasSeat(i%s.cycle)
-}
+func (s Stripe) Has(i uint64) bool { return !s.Empty() && s.HasSeat(i%s.cycle) }
 
 // HasSeat reports whether the stripe owns a number of the cycle.
 func (s *Stripe) HasSeat(seat uint64) bool {

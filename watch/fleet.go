@@ -142,9 +142,7 @@ func exactTo(c *spatev1.Capacity) string {
 }
 
 // Cordon returns in a word that an agent takes no new runs. Empty: it does.
-func Cordon(c spatev1.Cordon) string {
-	return strings.TrimSuffix(wordOf(c, "CORDON_"), Unknown)
-}
+func Cordon(c spatev1.Cordon) string { return strings.TrimSuffix(wordOf(c, "CORDON_"), Unknown) }
 
 // health returns an agent's health, how long one that is silent or missing has not been heard, and whether it takes no
 // new runs.

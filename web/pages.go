@@ -250,9 +250,7 @@ func (s *Server) produceHome(ctx context.Context, t *topic) {
 			s.topics.fail(t, err)
 			return
 		}
-		home := Home{
-			Runs: runs.GetRuns(), Queue: waiting(runs.GetRuns()), Agents: agents.GetAgents(), Now: time.Now(),
-		}
+		home := Home{Runs: runs.GetRuns(), Queue: waiting(runs.GetRuns()), Agents: agents.GetAgents(), Now: time.Now()}
 		if !s.draw(ctx, t, home, home.Parts, false) {
 			return
 		}

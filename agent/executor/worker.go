@@ -95,10 +95,7 @@ func (w *worker) makeRoom() {
 // the request cannot be made; the load has then failed.
 func (w *worker) prepare(a schedule.Arrival) bool {
 	w.answers, w.histories = w.answers[:0], w.histories[:0]
-	w.request = recorder.Request{
-		Index:      a.Index,
-		Unmeasured: a.Unmeasured,
-	}
+	w.request = recorder.Request{Index: a.Index, Unmeasured: a.Unmeasured}
 	var err error
 	if w.request.Endpoint, err = w.load.balance.Endpoint(a.Index); err != nil {
 		return w.failLoad(err)

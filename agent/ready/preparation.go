@@ -164,9 +164,7 @@ func (f *finder) api() *api.API {
 }
 
 // bodyField returns a field of the body that the plan gives.
-func (f *finder) bodyField(name string) any {
-	return f.stage.GetTarget().GetBody().AsMap()[name]
-}
+func (f *finder) bodyField(name string) any { return f.stage.GetTarget().GetBody().AsMap()[name] }
 
 // shortPrompts returns a note if a workload asks for prompts that are shorter than possible where the server adds
 // template tokens. It returns "" if there are none, or if that is not known.

@@ -42,8 +42,7 @@ func (c *cell) fail(class spatev1.ErrorClass, status int, n uint64, message stri
 			return
 		}
 	}
-	c.errors = append(c.errors, errorCount{class: class, status: status, count: n,
-		example: clip(message)})
+	c.errors = append(c.errors, errorCount{class: class, status: status, count: n, example: clip(message)})
 }
 
 // reset empties the cell but keeps its memory.

@@ -276,9 +276,7 @@ const Grace = 250 * time.Millisecond
 type windows struct{ start clock.Instant }
 
 // of returns the window of an instant. Instants before the start belong to the first window.
-func (w windows) of(at clock.Instant) uint32 {
-	return uint32(max(at.Sub(w.start), 0) / Length)
-}
+func (w windows) of(at clock.Instant) uint32 { return uint32(max(at.Sub(w.start), 0) / Length) }
 
 // bounded returns o if it is within the bounds that the coordinator accepts. Otherwise it returns a failed copy that
 // says which bound was exceeded. The stream client should have ended such a request already; this is the second check.

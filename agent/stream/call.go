@@ -418,8 +418,7 @@ func (c *Client) measureStream(ctx context.Context, endpoint int, body []byte) (
 // promptCount returns the count of a prompt's tokens that a path answered with, or an error if there is none.
 func (c *Client) promptCount(path string, tokens uint64) (uint64, error) {
 	if tokens == 0 {
-		return 0, c.unusable(path,
-			"the answer does not match this API: no usage with prompt tokens")
+		return 0, c.unusable(path, "the answer does not match this API: no usage with prompt tokens")
 	}
 	return tokens, nil
 }

@@ -130,9 +130,7 @@ func modelOf(c Config) string {
 }
 
 // Close closes all connections and blocks until no connection is being opened. Requests in flight fail.
-func (c *Client) Close() {
-	c.pool.Close()
-}
+func (c *Client) Close() { c.pool.Close() }
 
 // Preconnect opens a connection to an endpoint, through the proxy and with TLS if configured, and leaves it idle for a
 // later request. It does nothing if each request opens a connection. The first request on the connection reports how

@@ -262,9 +262,7 @@ func (e *eventReader) field(line []byte) {
 }
 
 // value returns the value after a field's colon.
-func value(rest []byte) []byte {
-	return bytes.TrimPrefix(rest, []byte(" "))
-}
+func value(rest []byte) []byte { return bytes.TrimPrefix(rest, []byte(" ")) }
 
 // isFieldName distinguishes unknown fields, which the standard says to ignore, from bytes that are not an event.
 func isFieldName(name []byte) bool {

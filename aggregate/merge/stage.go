@@ -162,9 +162,7 @@ func (s *Stage) HasUncounted(rec *spatev1.StageRecord) bool {
 }
 
 // Agent returns what an assigned agent delivered.
-func (s *Sums) Agent(assigned *spatev1.AssignedAgent) *Agent {
-	return s.Agents[keyOf(assigned)]
-}
+func (s *Sums) Agent(assigned *spatev1.AssignedAgent) *Agent { return s.Agents[keyOf(assigned)] }
 
 // keyOf returns the key of an assigned agent's process.
 func keyOf(a *spatev1.AssignedAgent) AgentKey {

@@ -37,9 +37,7 @@ func Read(content []byte) (*Result, error) {
 }
 
 // Of makes the result of a run from its ledger, without thresholds: package thresholds compares them.
-func Of(l *ledger.Ledger) (*Result, error) {
-	return Visit(l, Visitor{})
-}
+func Of(l *ledger.Ledger) (*Result, error) { return Visit(l, Visitor{}) }
 
 // Visitor is for files that need more of a stage than its result. Both functions may be nil.
 type Visitor struct {

@@ -192,8 +192,7 @@ func accountParts(c Client, near, engine side) AccountParts {
 	p := AccountParts{SendDelay: mean(c.SendDelay), ReceiveLag: mean(c.ReceiveLag), Network: mean(c.RTT),
 		Connect: connectOf(c)}
 	if engine.why == "" {
-		p.Queue, p.Prefill, p.Decode = engine.mean("queue"), engine.mean("prefill"),
-			engine.mean("decode")
+		p.Queue, p.Prefill, p.Decode = engine.mean("queue"), engine.mean("prefill"), engine.mean("decode")
 		p.Engine = minus(engine.mean("ttft"), p.Queue, p.Prefill)
 	}
 	if near.why != "" {

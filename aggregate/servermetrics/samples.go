@@ -203,8 +203,7 @@ func (v *Metrics) Results(target *spatev1.Target, from, to uint32) []ServerResul
 func (s *serverSeries) between(from, to uint32) serverSeries {
 	part := *s
 	part.samples = slices.DeleteFunc(slices.Clone(s.samples), func(p serverSample) bool {
-		return p.window < from ||
-			p.window > to
+		return p.window < from || p.window > to
 	})
 	return part
 }

@@ -107,9 +107,7 @@ var counters, metrics = func() (counters, metrics map[string]Name) {
 }()
 
 // grows reports whether the counts of a measurement grow during a stage.
-func grows(measurement string) bool {
-	return measurement == MeasurementToDate
-}
+func grows(measurement string) bool { return measurement == MeasurementToDate }
 
 // Number returns the value of a field as a number, not scaled. It returns false if the field has no number.
 func (f *Field) Number() (value float64, ok bool) {

@@ -409,8 +409,7 @@ func rate(e Evidence) (Check, bool) {
 		allowed = max(least, 4/math.Sqrt(float64(e.Counts[measure.Started])*e.Open.Shape))
 	}
 	off := math.Abs(e.Open.Achieved/e.Open.Asked - 1)
-	return limits{allowed, 5 * allowed}.held(off, "sent %.4g requests/s, planned %.4g", e.Open.Achieved,
-		e.Open.Asked)
+	return limits{allowed, 5 * allowed}.held(off, "sent %.4g requests/s, planned %.4g", e.Open.Achieved, e.Open.Asked)
 }
 
 // endpointPatience is the number of requests per endpoint that must have started before an endpoint without requests

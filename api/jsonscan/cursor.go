@@ -169,9 +169,7 @@ func (c *Cursor) hex() {
 	}
 }
 
-func isHex(b byte) bool {
-	return isDigit(b) || 'a' <= b|0x20 && b|0x20 <= 'f'
-}
+func isHex(b byte) bool { return isDigit(b) || 'a' <= b|0x20 && b|0x20 <= 'f' }
 
 // isDigit reports whether a byte is a decimal digit.
 func isDigit(b byte) bool { return '0' <= b && b <= '9' }

@@ -38,9 +38,7 @@ func Find(name string) (*api.API, bool) {
 }
 
 // Names returns the names of all APIs in plans, the default one first.
-func Names() []string {
-	return lists.Each(All, func(a *api.API) string { return a.Name })
-}
+func Names() []string { return lists.Each(All, func(a *api.API) string { return a.Name }) }
 
 // callPaths are the gjson paths of tool calls: of what an event has of one call, or else of the calls of an answer in
 // one piece, which is a list.

@@ -122,9 +122,7 @@ func answerName(a *compare.Answer) string {
 }
 
 // AnswerTitle names an answer among all.
-func AnswerTitle(a *compare.Answer) string {
-	return answerGrid(a) + ", " + answerName(a)
-}
+func AnswerTitle(a *compare.Answer) string { return answerGrid(a) + ", " + answerName(a) }
 
 // foundAt says at which load an answer was found, or which load was too high.
 func foundAt(a *compare.Answer, runs []compare.Found) string {

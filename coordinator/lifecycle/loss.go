@@ -125,9 +125,7 @@ func (r *Run) replace(at clock.Instant, p *assignment, reason string) {
 }
 
 // replaceable reports whether an assignment can be dropped as soon as its process is known to be gone.
-func (r *Run) replaceable(p *assignment) bool {
-	return r.toleratesLossOf(p) && r.policy() == degrade
-}
+func (r *Run) replaceable(p *assignment) bool { return r.toleratesLossOf(p) && r.policy() == degrade }
 
 // markLost marks an assignment as lost until its agent comes back. If a handover takes a part from the assignment
 // without its agent knowing, the wait ends before the part changes hands, since then two agents could have it.

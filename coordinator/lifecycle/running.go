@@ -182,9 +182,7 @@ func (r *Run) progress(at clock.Instant) {
 		return
 	}
 	s.progress = at
-	p := &spatev1.StageProgress{
-		StageIndex: s.ref.GetStageIndex(), Elapsed: durationpb.New(at.Sub(s.start)),
-	}
+	p := &spatev1.StageProgress{StageIndex: s.ref.GetStageIndex(), Elapsed: durationpb.New(at.Sub(s.start))}
 	working := lists.Where(s.assignments, func(a *assignment) bool { return !a.done() })
 	p.InFlight = lists.Sum(working, func(a *assignment) uint32 { return a.agent.inFlight })
 	r.do(Progress{Time: r.wallTime(at), State: p})

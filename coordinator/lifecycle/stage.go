@@ -128,9 +128,7 @@ func (s *stage) all(is func(*assignment) bool) bool {
 // stripe returns an assignment's current stripe. The stripes of all agents share their weights and handovers, which
 // never change: a copy for each of ten thousand agents would take seconds and a gigabyte.
 func (s *stage) stripe(p *assignment) *spatev1.Stripe {
-	return &spatev1.Stripe{
-		Rank: p.rank, Weights: s.firstWeights(), Handovers: slices.Clip(s.record.GetHandovers()),
-	}
+	return &spatev1.Stripe{Rank: p.rank, Weights: s.firstWeights(), Handovers: slices.Clip(s.record.GetHandovers())}
 }
 
 // firstWeights returns the weights of the assignments that were there at the start, by rank. The caller must not change

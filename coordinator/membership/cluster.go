@@ -62,9 +62,7 @@ func Join(cfg Config) (*Cluster, error) {
 	}
 	cfg = cfg.withDefaults()
 	ctx, halt := context.WithCancel(context.Background())
-	c := &Cluster{
-		cfg: cfg, log: cfg.Logger, roster: newRoster(cfg.Logger), stop: ctx.Done(), halt: halt,
-	}
+	c := &Cluster{cfg: cfg, log: cfg.Logger, roster: newRoster(cfg.Logger), stop: ctx.Done(), halt: halt}
 	if err := c.open(ctx); err != nil {
 		halt()
 		return nil, err

@@ -48,9 +48,7 @@ func (r *roster) NotifyJoin(n *memberlist.Node) {
 func (r *roster) NotifyUpdate(n *memberlist.Node) { r.NotifyJoin(n) }
 
 // NotifyLeave removes a node that has left or died.
-func (r *roster) NotifyLeave(n *memberlist.Node) {
-	r.change(func() { delete(r.nodes, n.Name) })
-}
+func (r *roster) NotifyLeave(n *memberlist.Node) { r.change(func() { delete(r.nodes, n.Name) }) }
 
 // change changes the nodes, and wakes all who wait for that.
 func (r *roster) change(do func()) {

@@ -228,9 +228,7 @@ func (r *rival) values() []float64 {
 }
 
 // mean returns the mean of all values.
-func (r *rival) mean() float64 {
-	return floats.Sum(r.values()) / float64(max(1, len(r.probes)))
-}
+func (r *rival) mean() float64 { return floats.Sum(r.values()) / float64(max(1, len(r.probes))) }
 
 // good returns the targets that are left and mostly within the limits, in the plan's order.
 func (s *race) good() []*rival {

@@ -43,17 +43,13 @@ func New(data, single string) *Runs {
 }
 
 // Dir is the directory of a run's ledger, in which its sink notes which databases may lack points.
-func (s *Runs) Dir(id string) string {
-	return cmp.Or(s.single, filepath.Join(s.data, id))
-}
+func (s *Runs) Dir(id string) string { return cmp.Or(s.single, filepath.Join(s.data, id)) }
 
 // Ledger returns the path of a run's ledger.
 func (s *Runs) Ledger(id string) string { return filepath.Join(s.Dir(id), ledger.File) }
 
 // Reserve returns the disk space that a run holds back for its end.
-func (s *Runs) Reserve(id string) Reserve {
-	return Reserve(filepath.Join(s.Dir(id), "reserve"))
-}
+func (s *Runs) Reserve(id string) Reserve { return Reserve(filepath.Join(s.Dir(id), "reserve")) }
 
 // Valid reports whether a run id is valid, so that it cannot name a file elsewhere.
 func Valid(id string) bool { return idPattern.MatchString(id) }

@@ -117,19 +117,13 @@ func (l *Lab) OneWay(from, to *Host, path Path) {
 }
 
 // Partition cuts the link between two hosts: packets are dropped silently in both directions, as by a broken line.
-func (l *Lab) Partition(a, b *Host) {
-	l.both(a, b, func(s *shaper) { s.cut = true })
-}
+func (l *Lab) Partition(a, b *Host) { l.both(a, b, func(s *shaper) { s.cut = true }) }
 
 // BlockUDP drops UDP between two hosts in both directions, as some firewalls do. Everything else passes.
-func (l *Lab) BlockUDP(a, b *Host) {
-	l.both(a, b, func(s *shaper) { s.noUDP = true })
-}
+func (l *Lab) BlockUDP(a, b *Host) { l.both(a, b, func(s *shaper) { s.noUDP = true }) }
 
 // Heal ends Partition and BlockUDP between two hosts.
-func (l *Lab) Heal(a, b *Host) {
-	l.both(a, b, func(s *shaper) { s.cut, s.noUDP = false, false })
-}
+func (l *Lab) Heal(a, b *Host) { l.both(a, b, func(s *shaper) { s.cut, s.noUDP = false, false }) }
 
 func (l *Lab) both(a, b *Host, how func(*shaper)) {
 	l.link(a, b).change(how)

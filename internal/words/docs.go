@@ -11,9 +11,7 @@ const site = "https://github.com/spate-load/spate/blob/main/docs/"
 
 // DocURL returns the address of a page, such as "verdicts.md", or of a section of it. section is the heading's anchor.
 // Empty: the page.
-func DocURL(page, section string) string {
-	return strings.TrimSuffix(site+page+"#"+section, "#")
-}
+func DocURL(page, section string) string { return strings.TrimSuffix(site+page+"#"+section, "#") }
 
 // Linked returns a text as HTML in which addresses of the documentation are links.
 func Linked(text string) template.HTML {

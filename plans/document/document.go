@@ -54,9 +54,7 @@ func Parse(path string, data []byte, desc protoreflect.MessageDescriptor, maxByt
 }
 
 // count returns the number of nodes in a tree.
-func count(node *yaml.Node) int {
-	return 1 + lists.Sum(node.Content, count)
-}
+func count(node *yaml.Node) int { return 1 + lists.Sum(node.Content, count) }
 
 // Source returns the YAML that Read read: the bytes given to Parse, or those with the changes. The caller must not
 // change it.

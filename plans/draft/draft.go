@@ -194,6 +194,4 @@ func aligned(text string) []byte {
 
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-func numbers(values []float64) string {
-	return strings.Join(lists.Each(values, number), ", ")
-}
+func numbers(values []float64) string { return strings.Join(lists.Each(values, number), ", ") }

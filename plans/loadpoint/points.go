@@ -285,9 +285,7 @@ func Rounded(v float64, digits int) float64 {
 func Exact(v float64) float64 { return Rounded(v, exactDigits) }
 
 // RatePhases returns the phases of a load whose rate changes over time. It returns none for other loads.
-func RatePhases(l *spatev1.Load) []*spatev1.Phase {
-	return defaults.Phases(l.GetRatePhases())
-}
+func RatePhases(l *spatev1.Load) []*spatev1.Phase { return defaults.Phases(l.GetRatePhases()) }
 
 // ConcurrencyPhases returns the phases of a load whose concurrency changes over time. See RatePhases.
 func ConcurrencyPhases(l *spatev1.Load) []*spatev1.Phase {

@@ -76,9 +76,7 @@ func arrivalWords(l *spatev1.LoadPoint) string {
 	return l.GetArrival()
 }
 
-func boundsWords(b *spatev1.Bounds) string {
-	return Number(b.GetFrom()) + " to " + Number(b.GetTo())
-}
+func boundsWords(b *spatev1.Bounds) string { return Number(b.GetFrom()) + " to " + Number(b.GetTo()) }
 
 // phaseWords lists the values of phases, such as "1 to 64 to 1". A phase that holds its value is listed once. Of more
 // than four phases it returns only the number and the largest value.

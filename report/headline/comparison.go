@@ -27,9 +27,7 @@ const (
 )
 
 // Verdict returns the verdict on a side of a comparison, from the counts of its outcomes.
-func Verdict(a *compare.Against) string {
-	return verdict(a.Counts())
-}
+func Verdict(a *compare.Against) string { return verdict(a.Counts()) }
 
 func verdict(counts map[compare.Outcome]int) string {
 	worse, better := counts[compare.Worse], counts[compare.Better]

@@ -124,9 +124,7 @@ func (c *curve) metric() string {
 	return "request_throughput"
 }
 
-func (c *curve) unit() string {
-	return map[bool]string{true: "output tok/s", false: "req/s"}[c.tokens]
-}
+func (c *curve) unit() string { return map[bool]string{true: "output tok/s", false: "req/s"}[c.tokens] }
 
 // peak returns the point with the highest throughput.
 func (c *curve) peak() *point {

@@ -393,9 +393,7 @@ func ServerError() *Error {
 }
 
 // json returns the error object.
-func (e *Error) json() []byte {
-	return JSON(map[string]*Error{"error": e})
-}
+func (e *Error) json() []byte { return JSON(map[string]*Error{"error": e}) }
 
 // WriteTo sends the error as the whole response, in OpenAI's form.
 func (e *Error) WriteTo(w http.ResponseWriter) { WriteProblem(w, e.status, e.json()) }

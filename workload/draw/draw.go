@@ -24,9 +24,7 @@ type Sequence struct {
 
 // New returns the sequence of a seed for one purpose, named by one or several words. Sequences for different purposes
 // are unrelated.
-func New(seed uint64, purpose ...string) Sequence {
-	return Sequence{key: Mix(seed ^ Hash(purpose...))}
-}
+func New(seed uint64, purpose ...string) Sequence { return Sequence{key: Mix(seed ^ Hash(purpose...))} }
 
 // At returns number i.
 func (s Sequence) At(i uint64) uint64 { return Mix(s.key + (i+1)*gamma) }

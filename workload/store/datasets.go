@@ -143,8 +143,7 @@ func (s *Store) List(now time.Time) ([]files.Item, error) {
 			continue // deleted meanwhile, or not a dataset
 		}
 		used := info.ModTime()
-		out = append(out, files.Item{Name: name, Bytes: uint64(info.Size()), Used: used,
-			Held: now.Sub(used) < recent})
+		out = append(out, files.Item{Name: name, Bytes: uint64(info.Size()), Used: used, Held: now.Sub(used) < recent})
 	}
 	return out, nil
 }

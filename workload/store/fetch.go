@@ -134,9 +134,7 @@ func (d *Fetcher) transfer(ctx context.Context, in *Incoming, ds *spatev1.Datase
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := service.FetchDataset(ctx, &spatev1.FetchDatasetRequest{
-		Sha256: ds.GetSha256(), Offset: in.Written(),
-	})
+	stream, err := service.FetchDataset(ctx, &spatev1.FetchDatasetRequest{Sha256: ds.GetSha256(), Offset: in.Written()})
 	if err != nil {
 		return err
 	}

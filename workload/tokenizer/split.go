@@ -168,9 +168,7 @@ func joined(out []piece, p piece, all []section, with func(before, s section) bo
 }
 
 // part returns a part of a piece.
-func (p piece) part(start, stop int) piece {
-	return piece{p.text[start:stop], p.first && start == 0}
-}
+func (p piece) part(start, stop int) piece { return piece{p.text[start:stop], p.first && start == 0} }
 
 // runs finds runs of characters, or, with alone, each character separately.
 func runs(text string, of func(rune) bool, alone bool) (all []match) {

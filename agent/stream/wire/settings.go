@@ -196,8 +196,7 @@ func (p *proxy) tunnel(ctx context.Context, c net.Conn, address string) error {
 // unauthorised returns the error for a proxy's status 407.
 func (p *proxy) unauthorised() error {
 	if p.header == "" {
-		return fmt.Errorf("the proxy %s requires a user and a password (407): set connection.proxy_auth",
-			p.address)
+		return fmt.Errorf("the proxy %s requires a user and a password (407): set connection.proxy_auth", p.address)
 	}
 	return fmt.Errorf("the proxy %s rejected the user and password in connection.proxy_auth (407)", p.address)
 }

@@ -80,9 +80,7 @@ func appendField(dst []byte, field *sink.Field) []byte {
 
 // tagValue makes a value safe as a tag. Line protocol cannot express every backslash in a tag, so backslashes become
 // slashes.
-func tagValue(value string) string {
-	return cmp.Or(strings.ReplaceAll(clean(value), `\`, `/`), "_")
-}
+func tagValue(value string) string { return cmp.Or(strings.ReplaceAll(clean(value), `\`, `/`), "_") }
 
 // clean replaces line breaks and other control characters by spaces, and truncates values that are too long.
 func clean(value string) string {

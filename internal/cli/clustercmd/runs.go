@@ -138,8 +138,7 @@ func removeHere(out io.Writer, dirs []string) error {
 func removable(dir string) error {
 	switch err := ledger.Peek(filepath.Join(dir, ledger.File), func(*ledger.Ledger) error { return nil }); {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s is not a run directory: there is no %s in it; nothing was removed", dir,
-			ledger.File)
+		return fmt.Errorf("%s is not a run directory: there is no %s in it; nothing was removed", dir, ledger.File)
 	case errors.Is(err, ledger.ErrLocked):
 		return fmt.Errorf("the run in %s has not ended: nothing was removed", dir)
 	}

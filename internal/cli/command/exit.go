@@ -49,9 +49,7 @@ func BadInput(err error) error {
 }
 
 // BadInputf makes an error that is a person's mistake.
-func BadInputf(format string, args ...any) error {
-	return BadInput(fmt.Errorf(format, args...))
-}
+func BadInputf(format string, args ...any) error { return BadInput(fmt.Errorf(format, args...)) }
 
 // ExitCode returns the exit code of a command's error.
 func ExitCode(err error) int {

@@ -75,9 +75,7 @@ func (e *embedded) Set(text string) error {
 }
 
 // total returns the number of all agents.
-func (e *embedded) total() int {
-	return lists.Sum(*e, func(r regionAgents) int { return r.count })
-}
+func (e *embedded) total() int { return lists.Sum(*e, func(r regionAgents) int { return r.count }) }
 
 // check refuses numbers and regions that no run can have.
 func (e *embedded) check() error {

@@ -99,7 +99,6 @@ func (f *follower) stop(ctx context.Context, immediately bool) {
 	defer done()
 	_, err := f.client.StopRun(patience, &spatev1.StopRunRequest{RunId: f.id, Immediately: immediately})
 	if err != nil && ctx.Err() == nil {
-		f.show(terminal.Notice(spatev1.Severity_SEVERITY_ERROR, "cannot stop the run: "+
-			status.Convert(err).Message()))
+		f.show(terminal.Notice(spatev1.Severity_SEVERITY_ERROR, "cannot stop the run: "+status.Convert(err).Message()))
 	}
 }

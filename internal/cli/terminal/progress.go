@@ -217,9 +217,7 @@ func (p *progress) summary() []string {
 // figures returns the numbers of a stage so far.
 func (p *progress) figures() []string {
 	e := p.stage.Progress
-	parts := []string{
-		fmt.Sprintf("%6s done", words.Thousands(e.GetCompleted()-min(e.GetFailed(), e.GetCompleted()))),
-	}
+	parts := []string{fmt.Sprintf("%6s done", words.Thousands(e.GetCompleted()-min(e.GetFailed(), e.GetCompleted())))}
 	if e.GetFailed() > 0 {
 		parts = append(parts, fmt.Sprintf("%s failed", words.Thousands(e.GetFailed())))
 	}
