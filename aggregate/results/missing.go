@@ -25,14 +25,13 @@ func (s sums) missing(rec *spatev1.StageRecord) []string {
 		return []string{"the stage never started: " + rec.GetFailure()}
 	case rec.GetStartTime() == nil:
 		add("the stage never started")
-	case !rec.GetEnded():
-		add("the stage did not end: the coordinator died or is still working on it")
+	case !rec.GetEnded(): // a stage that failed on a full disk has no end
+		add("the stage did not end: %s", cmp.Or(rec.GetFailure(), "the coordinator died or is still working on it"))
+	case rec.GetFailure() != "":
+		add("the stage ended early: %s", rec.GetFailure())
 	}
 	if rec.GetStopped() {
 		add("the stage was stopped before its end")
-	}
-	if rec.GetFailure() != "" {
-		add("the stage ended early: %s", rec.GetFailure())
 	}
 	if len(rec.GetAgents()) == 0 {
 		add("no agent took part")

@@ -75,6 +75,10 @@ func TestAStageThatDidNotEndRegularlyIsNotComplete(t *testing.T) {
 			rec.Ended = false
 			return all
 		}, "did not end"},
+		"not ended, because of a full disk": {func(rec *spatev1.StageRecord, all []*spatev1.Snapshot) []*spatev1.Snapshot {
+			rec.Ended, rec.Failure = false, "no space left"
+			return all
+		}, "the stage did not end: no space left"},
 		"stopped": {func(rec *spatev1.StageRecord, all []*spatev1.Snapshot) []*spatev1.Snapshot {
 			rec.Stopped = true
 			return all
