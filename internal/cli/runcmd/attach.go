@@ -1,6 +1,7 @@
 package runcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -199,10 +200,10 @@ func (f *attachFlags) fetch(cmd *cobra.Command, follower *follower, run *spatev1
 		return e.conclude(cmd, "", f.results.FailOn) // it has no results
 	}
 	dir, result, err := f.results.keep(cmd.Context(), follower)
-	if err != nil {
+	if result == nil {
 		return err
 	}
-	return f.results.conclude(cmd, dir, resultEnding(result))
+	return cmp.Or(err, f.results.conclude(cmd, dir, resultEnding(result)))
 }
 
 // backend is what a run runs on: a remote coordinator, or one embedded in this process with its agents. Both are called

@@ -1,6 +1,7 @@
 package runcmd
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -131,6 +132,34 @@ func TestOneRuleForTheEnd(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A full disk, for example, does not hide how a run ended.
+func TestFilesThatCannotBeWritten(t *testing.T) {
+	over := clienttest.Summary("r", clienttest.HasEnded)
+	over.BeginTime, over.Outcome, over.Complete = timestamppb.New(time.Unix(1000, 0)), clienttest.WasDone, true
+	service := &clienttest.FakeService{Ledger: clienttest.LedgerOf(t, clienttest.WasDone, ""),
+		Events: append(clienttest.Events()[:4], clienttest.Ended(clienttest.WasDone, true))}
+	address, _ := service.Serve(t, "127.0.0.1:0")
+	for _, tc := range []struct {
+		state *spatev1.RunSummary
+		args  []string
+		want  string
+	}{
+		{clienttest.Summary("r", clienttest.IsRunning), []string{"follow", "r"}, "to try again: spate report runs/r"},
+		{over, []string{"fetch", "r"}, "to try again: spate report runs/r"},
+		{over, []string{"fetch", "r", "--out", "new", "--junit", "runs"}, "open runs: is a directory"},
+	} {
+		t.Chdir(t.TempDir())
+		if err := os.MkdirAll("runs/r/report.md", 0o700); err != nil {
+			t.Fatal(err)
+		}
+		service.Set(func() { service.Runs = []*spatev1.RunSummary{tc.state} })
+		code, out, said := spate(t, append(tc.args, "--coordinator", address)...)
+		if code != command.ExitFault || !strings.Contains(out, "\nRun r: done\n") || !strings.Contains(said, tc.want) {
+			t.Errorf("%v: code %d\n%s%s", tc.args, code, out, said)
+		}
 	}
 }
 

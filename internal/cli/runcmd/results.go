@@ -110,16 +110,17 @@ func (f *resultFlags) take(ctx context.Context, cmd *cobra.Command, follower *fo
 			fmt.Errorf("run %s was removed from the queue: nothing was started, and there are no results", follower.id))
 	}
 	dir, result, err := f.keep(ctx, follower)
-	if err != nil {
+	if result == nil {
 		return err
 	}
 	if v := result.Run.Verdict; v != nil {
 		ended.Verdict = string(*v) // that of results.json, whatever the coordinator's version says
 	}
-	return f.conclude(cmd, dir, ending{id: follower.id, RunEnded: ended, result: result})
+	return cmp.Or(err, f.conclude(cmd, dir, ending{id: follower.id, RunEnded: ended, result: result}))
 }
 
-// keep fetches the ledger into the run directory and makes the run's files from it. A broken transfer restarts.
+// keep fetches the ledger into the run directory and makes the run's files from it. A broken transfer restarts. An
+// error with a result is about writing the files, such as on a full disk.
 func (f *resultFlags) keep(ctx context.Context, from *follower) (string, *results.Result, error) {
 	dir, err := f.dir(from.id)
 	if err != nil {
@@ -141,10 +142,9 @@ func (f *resultFlags) keep(ctx context.Context, from *follower) (string, *result
 	}
 	result, err := report.Write(dir, report.Options{})
 	if err != nil {
-		return "", nil, fmt.Errorf("the ledger is in %s, but its report failed: %w; to try again: spate report %s",
-			dir, err, dir)
+		err = fmt.Errorf("the ledger is in %s, but its report failed: %w; to try again: spate report %s", dir, err, dir)
 	}
-	return dir, result, nil
+	return dir, result, err
 }
 
 // dir returns the run directory.
@@ -173,10 +173,7 @@ func (f *resultFlags) conclude(cmd *cobra.Command, dir string, e ending) error {
 	if err := f.pass(out, dir, &e); err != nil {
 		return err
 	}
-	if err := f.CI.write(cmd.ErrOrStderr(), e.result, e.baseline, f.FailOn); err != nil {
-		return err
-	}
-	err := e.conclude(cmd, dir, f.FailOn)
+	err := cmp.Or(f.CI.write(cmd.ErrOrStderr(), e.result, e.baseline, f.FailOn), e.conclude(cmd, dir, f.FailOn))
 	if err != nil || !e.accept {
 		return err
 	}
