@@ -105,7 +105,7 @@ func (w *writer) wrong() string {
 		parts = append(parts, "the run failed")
 	}
 	if len(parts) > 0 && run.Reason != nil {
-		parts[0] += ": " + *run.Reason
+		parts[0] = strings.Replace(parts[0]+": "+*run.Reason, "stopped: stopped", "stopped", 1)
 	}
 	missing := run.Unexplained()
 	switch n := len(missing); {
