@@ -136,7 +136,7 @@ func (r *leftoverRun) interrupted(l *ledger.Ledger) (*Interrupted, error) {
 func (r *leftoverRun) resumable() error {
 	switch {
 	case r.record.GetEndTime() != nil:
-		return errors.New("the run has ended: nothing is left to resume")
+		return errors.New("the run has ended, and only a run that was killed can continue: run its plan.yaml again")
 	case r.submission == nil:
 		return errors.New("the run was killed before it was accepted: run its plan again")
 	case !r.submission.GetLocal():

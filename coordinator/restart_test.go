@@ -354,7 +354,7 @@ func resumeToTheEnd(t *testing.T, dir string, stages int) {
 // Anything but an interrupted local run is refused with an error that says what to do, and is not changed.
 func TestWhatCannotBeResumed(t *testing.T) {
 	for want, dir := range map[string]string{
-		"nothing is left to resume": func() string {
+		"the run has ended, and only a run that was killed can continue: run its plan.yaml again": func() string {
 			dir := filepath.Join(t.TempDir(), "run")
 			interrupt(t, dir, func(h *harness, a *clustertest.Agent) {
 				finishStage(a)
