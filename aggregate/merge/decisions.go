@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -96,34 +97,46 @@ type Flow struct {
 // leastFlow is the shortest measured time whose second half is long enough for a Flow, in windows.
 const leastFlow = 4
 
+// Flow is Sums.Flow of the stage so far.
+func (s *Stage) Flow() (Flow, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sums.Flow()
+}
+
 // Flow counts the requests in the second half of the time in which measured requests started. It returns false if that
 // time is too short or not known, if an agent was lost, or if an agent delivered several windows as one. The time
 // starts no earlier than the window after the first end of any request, because a stage without a warm-up has no level
 // before that. Unmeasured requests count because the server has them in flight like all others. After a warm-up, the
 // measured requests alone would first grow to their level, and in a server that is far behind, none of them may end
 // before the last has started.
-func (s *Stage) Flow() (Flow, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	first, end, ok := s.sums.measuredWindows()
-	if !ok || len(s.sums.spans) > 0 || s.sums.lostAny() {
+func (s *Sums) Flow() (Flow, bool) {
+	first, end, ok := s.measuredWindows()
+	if !ok || len(s.spans) > 0 || s.lostAny() {
 		return Flow{}, false
 	}
-	first = max(first, s.sums.firstEnd()+1)
-	for end > first && s.sums.startedIn(end-1) == 0 {
+	first = max(first, s.firstEnd()+1)
+	for end > first && s.startedIn(end-1) == 0 {
 		end-- // cool-down: nothing measured starts any more
 	}
 	if end-first < leastFlow {
 		return Flow{}, false
 	}
 	half := first + (end-first)/2
-	f := Flow{InFlight: s.sums.inFlightAt(half), Seconds: float64(end - half)}
-	for number := first; number < half; number++ {
-		f.Level += float64(s.sums.inFlightAt(number)) / float64(half-first)
+	f, inFlight := Flow{Seconds: float64(end - half)}, uint64(0)
+	for number := range end {
+		w := cmp.Or(s.Windows[uint32(number)], &Window{})
+		started, ended := w.Started+w.unmeasuredStarted, w.Ended+w.unmeasuredEnded
+		if number >= half {
+			f.Started, f.Ended = f.Started+started, f.Ended+ended
+			continue
+		}
+		if number >= first {
+			f.Level += float64(inFlight) / float64(half-first)
+		}
+		inFlight += started - min(inFlight+started, ended)
 	}
-	startedBefore, endedBefore := s.sums.flowUntil(half)
-	started, ended := s.sums.flowUntil(end)
-	f.Started, f.Ended = started-startedBefore, ended-endedBefore
+	f.InFlight = inFlight
 	return f, true
 }
 
@@ -161,23 +174,6 @@ func (s *Sums) firstEnd() int64 {
 		}
 	}
 	return first
-}
-
-// flowUntil counts the requests, including unmeasured ones, that started and that ended before a window.
-func (s *Sums) flowUntil(number int64) (started, ended uint64) {
-	for n, w := range s.Windows {
-		if int64(n) < number {
-			started += w.Started + w.unmeasuredStarted
-			ended += w.Ended + w.unmeasuredEnded
-		}
-	}
-	return started, ended
-}
-
-// inFlightAt returns how many requests, including unmeasured ones, were in flight at the start of a window.
-func (s *Sums) inFlightAt(number int64) uint64 {
-	started, ended := s.flowUntil(number)
-	return started - min(started, ended)
 }
 
 // Discrepancies returns how an agent's snapshots differ from its totals, in words.

@@ -95,6 +95,11 @@ func (w *Window) add(series *spatev1.Series, parts []part, at place, region stri
 	w.live.agents[at.agent].add(series, parts, at)
 }
 
+// Silent reports whether no frame arrived in the window and no request ended.
+func (w *Window) Silent() bool {
+	return w.framesPerSecond == 0 && w.unmeasuredFrames == 0 && w.Ended == 0
+}
+
 // addTo returns the tally of a name, and creates it if necessary.
 func addTo(tallies map[string]*Tally, name string, keep measure.Set) *Tally {
 	if tallies[name] == nil {

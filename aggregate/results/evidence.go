@@ -29,10 +29,11 @@ func (s sums) trustOf(rec *spatev1.StageRecord, r *StageResult) trust.Trust {
 	if c := steadyConcurrency(rec.GetStage()); c != nil {
 		e.Closed = &trust.Closed{Concurrency: *c, Lowered: r.Lowered()}
 	}
-	e.Open, e.PeakTokens = openOf(rec.GetStage(), r.Arrivals), r.PeakOutputTokenThroughput
+	e.Open, e.PeakTokens = s.open(rec, r.Arrivals), r.PeakOutputTokenThroughput
 	if e.CachedShare == nil && r.ServerAccount != nil {
 		e.CachedShare = r.ServerAccount.CachedShare
 	}
+	e.Seconds = s.steadySeconds(r.Steady, e.Open != nil)
 	if r.PeakConcurrency != nil {
 		e.PeakConcurrency = &r.PeakConcurrency.Requests
 	}
@@ -77,15 +78,19 @@ func (s sums) lostAgent(rec *spatev1.StageRecord) bool {
 	})
 }
 
-// openOf compares the rate of an open loop with the rate of its plan. It returns nil for other loads: closed loops,
+// open compares the rate of an open loop with the rate of its plan. It returns nil for other loads: closed loops,
 // traces, phases, and sessions, whose rate is not the rate of their requests.
-func openOf(stage *spatev1.Stage, arrivals *ArrivalTime) *trust.Open {
-	load := stage.GetLoad()
+func (s sums) open(rec *spatev1.StageRecord, arrivals *ArrivalTime) *trust.Open {
+	load := rec.GetStage().GetLoad()
 	if arrivals == nil || load.GetRate() <= 0 || len(load.GetPhases()) > 0 ||
-		content.PlaysSessions(stage.GetWorkload()) {
+		content.PlaysSessions(rec.GetStage().GetWorkload()) {
 		return nil
 	}
-	return &trust.Open{Asked: load.GetRate(), Achieved: arrivals.Rate, Shape: schedule.GapShape(load)}
+	o := &trust.Open{Asked: load.GetRate(), Achieved: arrivals.Rate, Shape: schedule.GapShape(load)}
+	if f, ok := s.Flow(); ok && rec.GetEnded() {
+		o.Flow = &f
+	}
+	return o
 }
 
 // steadyConcurrency returns the number of requests that a closed loop must have in flight all the time. It returns nil

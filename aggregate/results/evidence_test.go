@@ -1,11 +1,15 @@
 package results
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/aggregate/internal/fixture"
+	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/histogram"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -86,5 +90,31 @@ func TestSeveralModelsOfAPartAreNoMixUp(t *testing.T) {
 	mix.Parts[1].Models = nil
 	if got := answeredBy(r, mix); len(got) != 2 || len(got[1]) != 2 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A second without a frame is silent if a request was in flight all the time, and only the steady part counts.
+func TestSteadySeconds(t *testing.T) {
+	rec, requests := fixture.StageRecord(0, 1), fixture.SteadyRequests(1, 80)
+	requests = slices.DeleteFunc(requests, func(r fixture.Request) bool { return r.Start/1e9 == 3 || r.Start/1e9 == 4 })
+	all := fixture.Recorded(rec, requests, fixture.EndWindow)
+	all[len(all)-1].Totals.SteadyFromNs, all[len(all)-1].Totals.SteadyToNs = new(int64(0.5e9)), new(int64(6.5e9))
+	all[4].PeakInFlight = 0
+	busy := trust.Second{InFlight: 3, Rate: 40}
+	want := []trust.Second{busy, busy, {InFlight: 3, Silent: true}, {}, busy}
+	for i := range want {
+		want[i].Number = int64(i) + 1
+	}
+	stage := merged(t, rec, all)
+	stage.Read(rec, func(m *merge.Sums) {
+		if got := (sums{m}).steadySeconds(sums{m}.steady(), false); !slices.Equal(got, want) {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		if got := (sums{m}).steadySeconds(sums{m}.steady(), true); got[0].Rate != 3 {
+			t.Errorf("an open loop: %+v", got)
+		}
+	})
+	if notes := OfStage(stage, rec).Trust.Notes; len(notes) != 1 || !strings.Contains(notes[0], "in 1 of 5 seconds") {
+		t.Errorf("%q", notes)
 	}
 }

@@ -80,6 +80,7 @@ func TestSnapshotsOfSeveralWindows(t *testing.T) {
 			r.Trust.Checks = slices.DeleteFunc(r.Trust.Checks, func(c trust.Check) bool {
 				return c.Name == "peak"
 			})
+			r.Trust.Notes = nil // several windows in one hide that one of them was silent
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			rt.Fatal(diff)

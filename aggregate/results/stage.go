@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
 	"slices"
@@ -274,6 +275,26 @@ func (s sums) steadyBetween(first, end int64) *Steady {
 		steady.OutputTokenThroughput = new(float64(tokens) / duration)
 	}
 	return steady
+}
+
+// steadySeconds returns the windows of the steady part, for the notes about the stage's course.
+func (s sums) steadySeconds(steady *Steady, open bool) (all []trust.Second) {
+	if steady == nil {
+		return nil
+	}
+	for number := int64(steady.FromS); number < int64(steady.ToS); number++ {
+		w := cmp.Or(s.Windows[uint32(number)], &merge.Window{}) //nolint:gosec // windows have 32 bits
+		second := trust.Second{Number: number, InFlight: s.InFlight(int(number)), Rate: float64(w.MicroRequests)}
+		second.Silent = w.Silent() && second.InFlight > w.Started
+		if tokens, known := s.tokensIn(w); known {
+			second.Rate = float64(tokens)
+		}
+		if open {
+			second.Rate = float64(second.InFlight)
+		}
+		all = append(all, second)
+	}
+	return all
 }
 
 // addLengths adds the sequence lengths, compared with those that the workload asked for, and the tokens per frame.

@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -53,6 +54,8 @@ type Evidence struct {
 	PeakTokens *float64
 	// Endpoints is the number of requests that started, by endpoint.
 	Endpoints []uint64
+	// Seconds are those in which all of the load was up. Nil: not known.
+	Seconds []Second
 	// Canaries are the answers to canaries, by endpoint. Nil: none are asked.
 	Canaries []Canaries
 	// Models are the models that answers named, most requests first: for each part of a mixture, or for all requests.
@@ -115,6 +118,8 @@ type Open struct {
 	Asked, Achieved float64
 	// Shape is the shape of the gaps between arrivals: 1 for Poisson, 0 if the gaps do not vary. See gaps.Shape.
 	Shape float64
+	// Flow is that of the second half. Nil: not known.
+	Flow *merge.Flow
 }
 
 // Metrics that checks use.

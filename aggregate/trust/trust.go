@@ -197,8 +197,10 @@ func notes(e Evidence) []string {
 		all = append(all, fmt.Sprintf("ramp-up and drain lower the throughput by %.3g %%: in between, with all requests in "+
 			"flight, it is higher; longer stages lose less", 100*e.Closed.Lowered))
 	}
-	if held := heldBack(e); held != "" {
-		all = append(all, held)
+	for _, note := range []string{silence(e), cmp.Or(behind(e), shifted(e)), heldBack(e)} {
+		if note != "" {
+			all = append(all, note)
+		}
 	}
 	if n := e.Counts[measure.Reconnected]; n > 0 {
 		all = append(all, fmt.Sprintf("%d of %d requests were sent once more, on a new connection, because the server closed "+

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -422,6 +423,60 @@ func TestWavesAreTold(t *testing.T) {
 		e.Summaries[metricStartGap].Std = 56
 		if change(&e); len(Judge(e).Notes) != 0 {
 			t.Errorf("%s: %q", name, Judge(e).Notes)
+		}
+	}
+}
+
+// What changed in the course of a stage is told with when, and stays valid; what is usual is not told.
+func TestCourseIsTold(t *testing.T) {
+	// seconds returns the throughput of some seconds. -1: silence.
+	seconds := func(rates ...float64) (all []Second) {
+		for i, r := range rates {
+			all = append(all, Second{Number: int64(i) + 3, InFlight: 100, Silent: r < 0, Rate: max(0, r)})
+		}
+		return all
+	}
+	step, wild := func(e *Evidence) {
+		e.Open, e.Seconds = nil, seconds(90, 92, 91, 90, 89, 90, 93, 30, 31, 30, 29, 30, 31, 30, 31)
+	}, []float64{90, 20, 91, 20, 89, 22, 93, 30, 31, 90, 29, 30, 80, 30, 31}
+	flow := &merge.Flow{Level: 100, InFlight: 150, Started: 400, Ended: 300, Seconds: 20}
+	for name, c := range map[string]struct {
+		change func(*Evidence)
+		want   string
+	}{
+		"silence": {func(e *Evidence) { e.Seconds = seconds(9, -1, 9, 9, -1, -1, -1, 9) },
+			"no token arrived in 4 of 8 seconds, the longest time from second 7 to 10, with up to 100 requests in flight"},
+		"usual silence": {func(e *Evidence) { e.Seconds, e.Summaries[metricTTFT].P50 = seconds(9, -1, 9), 600 }, ""},
+		"slow tokens":   {func(e *Evidence) { e.Seconds, e.Summaries[metricITL].P50 = seconds(9, -1, 9), 600 }, ""},
+		"no token":      {func(e *Evidence) { e.Seconds, e.Summaries[metricTTFT] = seconds(-1, -1), nil }, ""},
+		"slower":        {step, "the throughput fell by 66.7 % around second 10, and the stage's numbers mix both times"},
+		"faster": {func(e *Evidence) { step(e); slices.Reverse(e.Seconds) },
+			"the throughput rose by 200 % around second 9"},
+		"by chance":     {func(e *Evidence) { e.Open, e.Seconds = nil, seconds(wild...) }, ""},
+		"long requests": {func(e *Evidence) { step(e); e.Summaries[metricE2E].Mean = 3000 }, ""},
+		"few seconds":   {func(e *Evidence) { step(e); e.Seconds = e.Seconds[1:] }, ""},
+		"phases":        {func(e *Evidence) { step(e); e.Closed = nil }, ""},
+		"in flight": {func(e *Evidence) { step(e); slices.Reverse(e.Seconds); e.Open = &Open{Asked: 20, Achieved: 20} },
+			"the number of requests in flight rose by 200 %"},
+		"in flight, by chance": {func(e *Evidence) {
+			e.Open = &Open{Asked: 20, Achieved: 20}
+			e.Seconds = seconds(4, 4, 4, 4, 4, 5, 5, 5, 5, 5, 6, 6, 6, 6, 6)
+		}, ""},
+		"overload": {func(e *Evidence) { e.Open.Flow = flow }, "did not keep up with the rate: in the second half 15 of 20 requests/s " +
+			"ended, and the requests in flight grew from 150 to 250"},
+		"overload by chance": {func(e *Evidence) { e.Open.Flow, e.Open.Shape = flow, 0.1 }, ""},
+		"kept up":            {func(e *Evidence) { e.Open.Flow = &merge.Flow{Level: 9, Started: 500, Ended: 390, Seconds: 20} }, ""},
+	} {
+		e := sound()
+		c.change(&e)
+		got := Judge(e)
+		if c.want == "" && len(got.Notes) > 0 || c.want != "" &&
+			(got.Verdict != Valid || len(got.Notes) != 1 || !strings.Contains(got.Notes[0], c.want) ||
+				!OfCourse(got.Notes[0])) {
+			t.Errorf("%s: %s, notes %q, want %q", name, got.Verdict, got.Notes, c.want)
+		}
+		if got.Behind() != (name == "overload") {
+			t.Errorf("%s: behind: %v", name, got.Behind())
 		}
 	}
 }

@@ -2,10 +2,10 @@ package series
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
+	"github.com/spate-load/spate/internal/chance"
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/schedule"
@@ -88,9 +88,6 @@ func unsent(o Outcome, tolerance float64) (due uint64, many bool) {
 	return due, float64(o.NeverSent) > tolerance*float64(due)
 }
 
-// backlogDoubt is how many standard deviations a backlog must grow before its growth counts as more than chance.
-const backlogDoubt = 3.5
-
 // sustained reports whether an open loop's server kept up with the rate, and if not, how it fell behind. Latency limits
 // alone do not show this: a queue that keeps growing takes time to show in a percentile, and may never show in TPOT.
 //
@@ -122,12 +119,8 @@ func sustained(o Outcome, load *spatev1.LoadPoint, tolerance float64) (ok bool, 
 	if b == nil || b.Started <= b.Ended || float64(b.Ended) >= b.Due*(1-tolerance) {
 		return true, ""
 	}
-	dispersion := 1.0
-	if shape := schedule.GapShape(load); shape > 0 {
-		dispersion = max(1, 1/shape)
-	}
 	grown := b.Started - b.Ended
-	if float64(grown) <= backlogDoubt*math.Sqrt(2*dispersion*max(1, b.Level)) {
+	if !chance.Grew(grown, b.Level, schedule.GapShape(load)) {
 		return true, ""
 	}
 	return false, fmt.Sprintf("the server did not keep up: %s ended, and the requests in flight grew from %d to %d",

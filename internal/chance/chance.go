@@ -264,3 +264,14 @@ func (t *Turns) Between(values, weights []float64) Spread {
 	freedom := float64(t.Freedom)
 	return Spread{Error: math.Sqrt(square / freedom * floats.Dot(weights, weights)), Freedom: freedom}
 }
+
+// Grew reports whether the number of requests in flight, on average level, grew by more than chance explains: by more
+// than three and a half standard deviations of independent requests. shape is that of the gaps between their starts.
+func Grew(by uint64, level, shape float64) bool {
+	const doubt = 3.5
+	dispersion := 1.0
+	if shape > 0 {
+		dispersion = max(1, 1/shape)
+	}
+	return float64(by) > doubt*math.Sqrt(2*dispersion*max(1, level))
+}

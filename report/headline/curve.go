@@ -215,11 +215,16 @@ func (w *writer) carries(c *curve, p *point) (string, error) {
 		return "", err
 	}
 	margin, err := w.run.Margin(p.Index, m)
+	course := lists.Where(p.Trust.Notes, trust.OfCourse)
+	for _, note := range course {
+		w.doubt("%s: %s", p.load, note)
+	}
 	switch {
 	case err != nil:
 		return "", err
 	case w.run.Requests == nil:
 		w.doubt("there are no request rows that show how far chance moves a number")
+	case margin == nil && course != nil:
 	case margin == nil:
 		w.doubt("the stage at %s is too short to show how far chance moves its throughput", p.load)
 	default:

@@ -106,6 +106,11 @@ func thresholds(most uint32) func(*results.Result) {
 	}
 }
 
+// noting adds a note to a stage.
+func noting(stage int, note string) func(*results.Result) {
+	return func(r *results.Result) { r.Stages[stage].Trust.Notes = []string{note} }
+}
+
 func gpus(base, other uint32) func(*results.Result) {
 	return func(r *results.Result) {
 		r.Run.Targets = []results.RunTarget{{Name: "base", GPUs: &base, Baseline: true}, {Name: "new", GPUs: &other}}
@@ -166,6 +171,12 @@ var cases = []of{
 	{name: "a curve with a SUSPECT top", loads: join(each(one, 16, 1, 4, 16), []load{{concurrency: 64, ttft: 50, tpot: 16, verdict: trust.Suspect, check: "CPU of the client was busy", touches: "tpot_ms"}})},
 	{name: "a curve with a SUSPECT bottom", loads: join([]load{with(one, func(l *load) { l.concurrency, l.verdict, l.check = 1, trust.Suspect, "few values" })}, each(one, 16, 4, 16, 64))},
 	{name: "rates", loads: []load{{rate: 5, ttft: 40, tpot: 8, noise: 0.1}, {rate: 20, ttft: 50, tpot: 9, noise: 0.1}, {rate: 40, ttft: 90, tpot: 12, noise: 0.1}}},
+	{name: "rates beyond what the server can do", loads: []load{{rate: 5, ttft: 40, tpot: 8, noise: 0.1}, {rate: 20, ttft: 900, tpot: 9, noise: 0.1}},
+		make: noting(1, "the server did not keep up with the rate: in the second half 15 of 20 requests/s ended; lower the rate")},
+	{name: "one rate beyond what the server can do", loads: []load{{rate: 20, ttft: 900, tpot: 9, noise: 0.1}},
+		make: noting(0, "the server did not keep up with the rate: in the second half 15 of 20 requests/s ended; lower the rate")},
+	{name: "one load in which the server paused", loads: []load{with(one, func(l *load) { l.concurrency, l.most = 16, 40 })},
+		make: noting(0, "no token arrived in 2 of 19 seconds, the longest time from second 8 to 10")},
 	{name: "rates and concurrency", loads: []load{one, {rate: 20, ttft: 50, tpot: 9, noise: 0.1}}},
 	{name: "a curve of answers in one piece", loads: each(whole, 8, 1, 4, 8, 32)},
 	{name: "a curve within the SLO up to 8", loads: each(limited, 16, 1, 4, 8, 16, 32)},

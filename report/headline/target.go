@@ -37,16 +37,15 @@ func (w *writer) carried(c *curve, alone bool) error {
 	peak, at := c.peak(), c.enough()
 	carried, err := w.carries(c, peak)
 	text := fmt.Sprintf("%s carries at most %s%s, at %s", c.target, carried, of, peak.load)
-	switch top := c.points[len(c.points)-1]; at {
-	case nil:
+	switch top := c.points[len(c.points)-1]; {
+	case at == nil:
 		at, text = peak, fmt.Sprintf("%s carries %s%s at %s, the most of %d loads", c.target, carried, of, peak.load,
 			len(c.points))
-	case top:
+	case at == top && !top.Trust.Behind():
 		before := c.points[len(c.points)-2]
 		text = fmt.Sprintf("%s carries %s%s at %s, the highest load measured; it rises from %s at %s, so its peak may be higher",
 			c.target, carried, of, top.load, number(c.throughput(before)), before.load)
-	case peak:
-	default:
+	case at != peak:
 		text += fmt.Sprintf("; %s carries %s already", at.load, number(c.throughput(at)))
 	}
 	w.say("%s", text)
@@ -79,7 +78,9 @@ func (w *writer) oneLoad(c *curve, of string) error {
 		}
 		w.say("%s", strings.TrimSuffix(fmt.Sprintf("It %s %s: %s", verb, p.limit, cmp.Or(good, p.why)), ": "))
 	}
-	w.doubt("one load was measured: what the target can take at most is not known")
+	if !p.Trust.Behind() {
+		w.doubt("one load was measured: what the target can take at most is not known")
+	}
 	return err
 }
 
