@@ -10,8 +10,6 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"strings"
-
-	"github.com/spate-load/spate/internal/kernel"
 )
 
 // Machine identifies a machine on which something was measured, and the software.
@@ -82,17 +80,6 @@ func CollectLess(percent int) {
 	leastPercent = percent
 	set(live())
 	watch()
-}
-
-// hugeMemory is how much of the heap has huge pages: the state of 2,500 streams.
-const hugeMemory = 64 << 20
-
-// UseHugePages gives the heap memory in pages of 2 MiB, if the system has them, which it uses first. A frame needs
-// memory in five places of its stream, and with a thousand streams the processor does not remember where their small
-// pages are: it takes 0.3 us to find them. The memory is taken here, since the first use of a huge page is slow.
-func UseHugePages() {
-	populate(make([]byte, min(hugeMemory, kernel.Memory()/8)))
-	runtime.GC() // the heap takes what it needs next from that memory
 }
 
 // leastPercent is how much garbage a large heap may have, in percent of it. 0: the pace is not being set. It needs no

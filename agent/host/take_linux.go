@@ -12,12 +12,6 @@ import (
 // priority is the lowest of SCHED_RR: ahead of ordinary work, behind real-time tasks that somebody set up on purpose.
 const priority = 1
 
-// populate takes pages, huge ones if possible, for memory that is not used yet.
-func populate(memory []byte) {
-	_ = unix.Madvise(memory, unix.MADV_HUGEPAGE)
-	_ = unix.Madvise(memory, unix.MADV_POPULATE_WRITE)
-}
-
 // apply changes threads until a pass finds none to change: a thread may be created during a pass by a thread that is
 // not changed yet.
 func apply() error {

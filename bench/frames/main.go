@@ -15,8 +15,6 @@ import (
 	"net/url"
 	"os"
 	"time"
-
-	"github.com/spate-load/spate/agent/host"
 )
 
 // settings are the flags.
@@ -53,7 +51,6 @@ func (s *settings) run() error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	host.UseHugePages() // as agents do
 	c, err := newClient(s)
 	if err != nil {
 		return err

@@ -110,7 +110,6 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	}
 	defer closeFinder()
 	host.CollectLess(25)
-	host.UseHugePages()
 	if err := f.Exactness.Realtime.Apply(logger); err != nil {
 		return command.BadInput(err)
 	}

@@ -96,7 +96,6 @@ func (l *localFlags) embed(
 		}
 	}
 	host.CollectLess(25)
-	host.UseHugePages()
 	cluster, err := local.Start(c, l.agentConfigs(packetTimes, logger), logger)
 	if err != nil {
 		return nil, err
