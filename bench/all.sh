@@ -18,8 +18,9 @@ measure() {
     echo "== bench/$script $*" >&2
     timeout 600 "bench/$script" "$@" >"$dir/out" 2> >(tee "$dir/err" >&2) </dev/null & wait "$!"
     local rc=$?
-    tee /dev/stderr <"$dir/out" | awk -v command="bench/$script $*" "$rows"'
-        function row(what, figure, floor) { sub(/^n\/a.*/, "n/a", figure); printf "| %s | %s | %s | `%s` |\n", what, figure, floor, command }' >"$dir/rows"
+    cat "$dir/out" >&2
+    awk -v command="bench/$script $*" "$rows"'
+        function row(what, figure, floor) { sub(/^n\/a.*/, "n/a", figure); printf "| %s | %s | %s | `%s` |\n", what, figure, floor, command }' "$dir/out" >"$dir/rows"
     cat "$dir/rows" >>"$dir/table"
     ((rc == 0)) && [[ -s $dir/rows ]] && return
     reason=$(cat "$dir/out" "$dir/err" | grep -v -e '^\s*$' -e '^time=' | tail -n 1) # not the log of a program
@@ -33,12 +34,12 @@ sync_ms() {
 }
 
 measure '/of the floor$/ && $2 != "floor" { row("frame, " $1 ", " $2, $3 " us", sprintf("%.2f us", $3 / $9)) }' frame-cost.sh "$rounds"
-measure '/^median of floor/ { split($5, p, "=") } /^median of .*agent/ { split($6, a, "="); row("start p99 at 10,000/s", a[2] " us", p[2] " us (starting costs nothing)") }
+measure '/^median of floor/ { split($4, p, "=") } /^median of .*agent/ { split($6, a, "="); row("start p99 at 10,000/s", a[2] " us", p[2] " us (starting costs nothing)") }
     ' starts.sh "$rounds"
-measure '/^(spread|at-once|stolen|starved) / { row("stamp p99, " $1 ", " $2, $5 " us", "n/a") }' stamps.sh "$rounds"
+measure '/^(spread|at-once|stolen|starved)[a-z0-9-]* / { row("stamp p99, " $1 ", " $2, $5 " us", "n/a") }' stamps.sh "$rounds"
 measure '/^median of/ { split($4, b, "="); row("first token of 1,000 opened at once, mean beyond 50 ms", b[2] " ms", "0 ms") }' opened.sh "$rounds"
 measure '$2 == "streams" { row("frame at " $1 " streams, whole agent", $5 " us", "n/a") }' agent-cpu.sh 100 1000
-measure '/^memory from/ { grown = $8 " " $9 } $2 == "s" && $3 >= 1000 { kib = $7 } END { if (kib) row("stream held for a minute", kib " KiB", "n/a") }' hold.sh 60 1000
+measure '$2 == "s" && $3 >= 1000 { kib = $7 } END { if (kib) row("stream held for a minute", kib " KiB", "n/a") }' hold.sh 60 1000
 measure "/coordinator's CPU/"' { split($0, c, "|"); row("coordinator, 1,000 agents", c[3], "n/a") }
     /merged result/ { split($0, c, "|"); row("window to merged result: p50, p99, most", c[3], "'"$(sync_ms)"' for a durable write") }' coordinator-1000.sh --windows 30
 measure '/pairs differ/ { row("equal engines that seem different", $1 " of " $3, "0") }' compare.sh 1 0
