@@ -1,13 +1,9 @@
 package socket
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"sync"
-	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -58,12 +54,10 @@ func (s *Sweepers) Close() {
 
 // sweeper reads many sockets on one goroutine. One goroutine for each socket would be woken for each frame, and with a
 // thousand streams each wake-up misses the cache for its stack, its scheduling state and its buffers: that took longer
-// than the reading itself. The sweeper's epoll instance is registered with Go's runtime poller, which wakes the sweeper
-// when a socket is ready. The sweeper then reads until none is.
+// than the reading itself. The sweeper's gate is registered with Go's runtime poller, which wakes the sweeper when a
+// socket is ready. The sweeper then reads until none is.
 type sweeper struct {
-	file       *os.File // the epoll instance
-	raw        syscall.RawConn
-	epoll      int
+	gate       *gate
 	done       chan struct{} // closed when the goroutine has ended
 	events     [sweepBatch]unix.EpollEvent
 	batch      [sweepBatch]*Socket
@@ -91,22 +85,16 @@ const (
 )
 
 func newSweeper(packetTimes bool) (s *sweeper, err error) {
-	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	g, err := openGate()
 	if err != nil {
-		return nil, fmt.Errorf("epoll_create1: %w", err)
-	}
-	if err := unix.SetNonblock(fd, true); err != nil { // else Go's runtime would not poll it
-		return nil, errors.Join(fmt.Errorf("epoll: %w", err), unix.Close(fd))
+		return nil, err
 	}
 	s = &sweeper{
-		file: os.NewFile(uintptr(fd), "epoll"), epoll: fd, done: make(chan struct{}), yieldAfter: sweepTurn,
+		gate: g, done: make(chan struct{}), yieldAfter: sweepTurn,
 		receiver: receiver{buffer: make([]byte, sweepBuffer)},
 	}
 	if runtime.GOMAXPROCS(0) > 1 {
 		s.yieldAfter = sweepTurnOfMany
-	}
-	if s.raw, err = s.file.SyscallConn(); err != nil {
-		return nil, errors.Join(fmt.Errorf("epoll: %w", err), s.file.Close())
 	}
 	if packetTimes {
 		s.arrivals, _ = newArrivals()
@@ -119,30 +107,42 @@ func newSweeper(packetTimes bool) (s *sweeper, err error) {
 func (s *sweeper) run() {
 	defer close(s.done)
 	for {
-		if err := s.raw.Read(s.sweep); err != nil {
+		if err := s.gate.raw.Read(s.sweep); err != nil {
 			return
 		}
 	}
 }
 
 // sweep reads all sockets that are ready. It returns false, so that RawConn.Read waits and calls it again.
-func (s *sweeper) sweep(epoll uintptr) bool {
+func (s *sweeper) sweep(uintptr) bool {
 	for {
-		n, _, err := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, epoll, uintptr(unsafe.Pointer(&s.events[0])),
-			sweepBatch, 0, 0, 0)
-		switch {
-		case err == unix.EINTR:
-		case err != 0 || n == 0:
+		n, err := s.gate.ready(s.events[:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err == 0 {
+			s.readBatch(n)
+		}
+		if err != 0 || n == 0 || s.gate.napping && n < sweepBatch {
 			s.sinceYield = 0
+			if s.arrivals != nil {
+				s.gate.rest(s.open)
+			}
 			return false
-		default:
-			s.readBatch(int(n))
 		}
 	}
 }
 
+// open returns how many sockets the sweeper has.
+func (s *sweeper) open() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.slots) - len(s.free)
+}
+
 // readBatch reads the sockets of the first n events.
 func (s *sweeper) readBatch(n int) {
+	s.gate.reads += n
 	s.mu.Lock()
 	for i := range n {
 		s.batch[i] = s.slots[s.events[i].Fd]
@@ -189,7 +189,7 @@ func (s *sweeper) rearm(k *Socket) error {
 // control changes what epoll watches.
 func (s *sweeper) control(what int, k *Socket, events uint32) error {
 	event := unix.EpollEvent{Events: events, Fd: k.slot}
-	if err := unix.EpollCtl(s.epoll, what, k.fd, &event); err != nil {
+	if err := unix.EpollCtl(s.gate.sockets, what, k.fd, &event); err != nil {
 		return fmt.Errorf("epoll_ctl: %w", err)
 	}
 	return nil
@@ -209,8 +209,9 @@ func (s *sweeper) release(k *Socket) {
 
 // close stops the sweeper's goroutine and waits for it.
 func (s *sweeper) close() {
-	_ = s.file.Close()
+	_ = s.gate.file.Close()
 	<-s.done
+	s.gate.closeFiles()
 	if s.arrivals != nil {
 		s.arrivals.close()
 	}
