@@ -85,20 +85,20 @@ func parseAnthropic(e api.Event, f *api.Frame) error {
 	case "message_start":
 		var start [2][]byte
 		jsonscan.NestedMembers(message, anthropicMessage, start[:])
-		setAnthropicTokens(f, start[0])
+		setTokens(f, start[0], anthropicUsage)
 		f.Model = start[1]
 		f.Output, f.HasOutput = 0, false // an estimate until the end
 	case "message_delta":
 		jsonscan.NestedMembers(delta, anthropicDelta, inner[:])
 		f.Finish = jsonscan.StringBytes(inner[0])
 		f.EndPart()
-		setAnthropicTokens(f, usage)
+		setTokens(f, usage, anthropicUsage)
 	case "message_stop":
 		f.End = true
 	case "message":
 		jsonscan.Each(v[6], func(block []byte) { addAnthropicBlock(f, block, v[6]) })
 		f.Finish, f.Model, f.Chunk = jsonscan.StringBytes(v[7]), v[8], true
-		setAnthropicTokens(f, usage)
+		setTokens(f, usage, anthropicUsage)
 	default:
 		if jsonscan.Filled(fault) {
 			f.Fail(nil, fault)
@@ -123,10 +123,10 @@ func addAnthropicBlock(f *api.Frame, data, calls []byte) {
 	}
 }
 
-// setAnthropicTokens records a usage. Its input_tokens do not include tokens read from the cache or written to it.
-func setAnthropicTokens(f *api.Frame, usage []byte) {
+// setTokens records a usage. Its input tokens do not include tokens read from the cache or written to it.
+func setTokens(f *api.Frame, usage []byte, members []string) {
 	var v [4][]byte
-	jsonscan.NestedMembers(usage, anthropicUsage, v[:])
+	jsonscan.NestedMembers(usage, members, v[:])
 	f.SetUsage(v[0], v[1], v[2])
 	f.AddCacheTokens(v[3])
 }

@@ -90,7 +90,7 @@ func parseBedrock(e api.Event, f *api.Frame) error {
 		f.Finish = jsonscan.StringBytes(reason)
 		f.EndPart()
 	case "metadata":
-		setBedrockTokens(f, usage)
+		setTokens(f, usage, bedrockUsage)
 		f.End = true
 	case "": // an answer in one piece
 		if jsonscan.Filled(v[5]) {
@@ -99,7 +99,7 @@ func parseBedrock(e api.Event, f *api.Frame) error {
 		}
 		addBedrockOutput(f, v[4])
 		f.Finish, f.Chunk = jsonscan.StringBytes(reason), true
-		setBedrockTokens(f, usage)
+		setTokens(f, usage, bedrockUsage)
 	}
 	return nil
 }
@@ -143,14 +143,6 @@ func addBedrockOutput(f *api.Frame, data []byte) {
 	jsonscan.NestedMembers(data, bedrockOutput, message[:])
 	jsonscan.NestedMembers(message[0], bedrockMessage, content[:])
 	jsonscan.Each(content[0], func(block []byte) { addBedrockBlock(f, block, content[0]) })
-}
-
-// setBedrockTokens records a usage. Its inputTokens do not include tokens read from the cache or written to it.
-func setBedrockTokens(f *api.Frame, usage []byte) {
-	var v [4][]byte
-	jsonscan.NestedMembers(usage, bedrockUsage, v[:])
-	f.SetUsage(v[0], v[1], v[2])
-	f.AddCacheTokens(v[3])
 }
 
 // countBedrock asks POST /model/MODEL/count-tokens. It always counts a chat.
