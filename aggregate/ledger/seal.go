@@ -90,14 +90,24 @@ func writerOf(tx *bbolt.Tx) *recordWriter { return &recordWriter{tx, map[string]
 
 // put stores a record. It may reuse content's memory.
 func (k *recordWriter) put(bucket, key, content []byte) error {
-	if old := k.tx.Bucket(bucket).Get(key); len(old) >= sealSize {
-		h, err := k.sumOf(bucket)
-		if err != nil {
-			return err
-		}
-		k.holdings[string(bucket)] = h.without(old)
+	if err := k.subtract(bucket, key); err != nil {
+		return err
 	}
 	return k.add(bucket, key, content)
+}
+
+// subtract takes a record, if it exists, from its bucket's sum.
+func (k *recordWriter) subtract(bucket, key []byte) error {
+	old := k.tx.Bucket(bucket).Get(key)
+	if len(old) < sealSize {
+		return nil
+	}
+	h, err := k.sumOf(bucket)
+	if err != nil {
+		return err
+	}
+	k.holdings[string(bucket)] = h.without(old)
+	return nil
 }
 
 // add is put for a record that does not exist.
@@ -113,17 +123,10 @@ func (k *recordWriter) add(bucket, key, content []byte) error {
 
 // remove deletes a record, if it exists.
 func (k *recordWriter) remove(bucket, key []byte) error {
-	in := k.tx.Bucket(bucket)
-	old := in.Get(key)
-	if len(old) < sealSize {
-		return in.Delete(key)
-	}
-	h, err := k.sumOf(bucket)
-	if err != nil {
+	if err := k.subtract(bucket, key); err != nil {
 		return err
 	}
-	k.holdings[string(bucket)] = h.without(old)
-	return in.Delete(key)
+	return k.tx.Bucket(bucket).Delete(key)
 }
 
 // sumOf returns the current sum of a bucket.
