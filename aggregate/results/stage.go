@@ -393,8 +393,8 @@ func (s sums) serverAccount() *servermetrics.ServerAccount {
 type Second struct {
 	// Window is the number of the window.
 	Window uint32
-	// Started, Ended and Failed are measured requests that started, that ended in any way, and that failed.
-	Started, Ended, Failed uint64
+	// Started and Failed are measured requests that started, and that failed.
+	Started, Failed uint64
 	// InFlight is the most requests in flight, as in peak_concurrency.
 	InFlight uint64
 	// Agents are those that measured.
@@ -411,7 +411,7 @@ func SecondsOf(merged *merge.Stage, rec *spatev1.StageRecord) (seconds []Second)
 		s, loads := sums{all}, all.Servers.Loads()
 		for _, number := range slices.Sorted(maps.Keys(s.Windows)) {
 			w := s.Windows[number]
-			second := Second{Window: number, Started: w.Started, Ended: w.Ended, Failed: w.Failed,
+			second := Second{Window: number, Started: w.Started, Failed: w.Failed,
 				InFlight: s.InFlight(int(number)), Agents: s.Delivered(number), Load: loads[number]}
 			if tokens, known := s.tokensIn(w); known {
 				second.Tokens = &tokens

@@ -190,8 +190,7 @@ func (o *outbox) conclude(unsent int, err error) error {
 		return nil
 	}
 	return &UndeliveredError{
-		Kind: o.db.Kind(), Name: o.db.Name(), RunDir: o.config.RunDir, Unsent: unsent, Refused: refused,
-		Err: errors.Join(err, refusal),
+		Name: o.db.Name(), RunDir: o.config.RunDir, Unsent: unsent, Refused: refused, Err: errors.Join(err, refusal),
 	}
 }
 
@@ -275,8 +274,8 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 
 // UndeliveredError counts the points that a database did not get.
 type UndeliveredError struct {
-	// Kind and Name are those of the database.
-	Kind, Name string
+	// Name is the database's.
+	Name string
 	// RunDir is the run's directory, whose ledger has the points.
 	RunDir string
 	// Unsent is the number of points that were not sent: the database did not take them in time, or the queue was full.
