@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spate-load/spate/internal/engine"
 	"github.com/spate-load/spate/internal/reason"
+	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -53,7 +55,7 @@ func kubectl(ctx context.Context, t *spatev1.KubernetesTarget, input io.Reader, 
 		return nil, fmt.Errorf("kubectl did not answer within %v", patience)
 	case err != nil:
 		return nil, fmt.Errorf("kubectl %s: %s", strings.Join(args, " "),
-			reason.Plain(lastLine(said.text.String(), err)))
+			reason.Plain(cmp.Or(words.LastLine(said.text.String()), err.Error())))
 	}
 	return answer.text.Bytes(), nil
 }
@@ -68,15 +70,6 @@ func get(ctx context.Context, t *spatev1.KubernetesTarget, to any, args ...strin
 		return fmt.Errorf("kubectl's answer about %s is not what it should be: %w", args[0], err)
 	}
 	return nil
-}
-
-// lastLine returns the last line of what a program said, or its error if it said nothing.
-func lastLine(said string, err error) string {
-	said = strings.TrimSpace(said)
-	if said == "" {
-		return err.Error()
-	}
-	return said[strings.LastIndexByte(said, '\n')+1:]
 }
 
 // limited keeps what is written to it, up to a limit, beyond which writing fails.

@@ -61,7 +61,12 @@ func Cut(text string, width int) string {
 
 // Span formats a time in seconds: 33.3s, 1m40s, 2h5m.
 func Span(seconds float64) string {
-	text := time.Duration(seconds * float64(time.Second)).Round(100 * time.Millisecond).String()
+	return Duration(time.Duration(seconds * float64(time.Second)).Round(100 * time.Millisecond))
+}
+
+// Duration formats a duration as 1m rather than 1m0s.
+func Duration(d time.Duration) string {
+	text := d.String()
 	for _, zero := range []string{"m0s", "h0m"} {
 		if strings.HasSuffix(text, zero) {
 			text = text[:len(text)-2]
@@ -90,6 +95,12 @@ func AppendOnce(list []string, text string) []string {
 		return list
 	}
 	return append(list, text)
+}
+
+// LastLine returns the last line of a text that has any words.
+func LastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
 }
 
 // Printable replaces with blanks what could control a terminal, change the direction of text, or end a line, in words

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spate-load/spate/api/registry"
 	"github.com/spate-load/spate/internal/lists"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/workload/dataset"
 )
 
@@ -101,12 +102,12 @@ func fileForm(kind string) string {
 var newTemplate string
 
 // page is the template of a plan. A tab separates a line from its comment.
-var page = template.Must(template.New("").Funcs(words).Parse(newTemplate))
+var page = template.Must(template.New("").Funcs(functions).Parse(newTemplate))
 
-// words are the functions of templates.
-var words = template.FuncMap{
+// functions are those of templates.
+var functions = template.FuncMap{
 	"yaml": scalar, "reference": withoutKey, "endpoint": func(e string) string { return scalar(withoutPassword(e)) },
-	"numbers": numbers, "duration": durationWords, "apis": func() string { return strings.Join(registry.Names(), ", ") },
+	"numbers": numbers, "duration": words.Duration, "apis": func() string { return strings.Join(registry.Names(), ", ") },
 }
 
 // YAML returns the plan as a person would write it, with comments. It returns an error if the kind of workload or load
@@ -170,10 +171,10 @@ func (a Answers) filled() Answers {
 func (a Answers) slo() string {
 	var parts []string
 	if a.TTFT != 0 {
-		parts = append(parts, "ttft: "+durationWords(a.TTFT))
+		parts = append(parts, "ttft: "+words.Duration(a.TTFT))
 	}
 	if a.TPOT != 0 {
-		parts = append(parts, "tpot: "+durationWords(a.TPOT))
+		parts = append(parts, "tpot: "+words.Duration(a.TPOT))
 	}
 	return strings.Join(parts, ", ")
 }

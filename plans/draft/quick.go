@@ -71,7 +71,7 @@ const (
 var quickTemplate string
 
 // quickPage is the template of a quick plan.
-var quickPage = template.Must(template.New("").Funcs(words).Funcs(template.FuncMap{
+var quickPage = template.Must(template.New("").Funcs(functions).Funcs(template.FuncMap{
 	"header": headerValue, "field": fieldValue,
 }).Parse(quickTemplate))
 
@@ -185,17 +185,6 @@ func withoutPassword(endpoint string) string {
 		return u.Redacted()
 	}
 	return endpoint
-}
-
-// durationWords formats a duration as 1m rather than 1m0s.
-func durationWords(d time.Duration) string {
-	text := d.String()
-	for _, zero := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, zero) {
-			text = text[:len(text)-len("0s")]
-		}
-	}
-	return text
 }
 
 // scalar formats text so that YAML reads the same text: bare if possible, otherwise in quotes.

@@ -346,10 +346,10 @@ func defaultName(host string) string {
 // metrics returns what Prometheus can scrape from the agent. Times are in seconds.
 func metrics(stats func() agent.Stats) command.Collector {
 	return func(gauge, counter command.Add) {
-		s := stats()
-		gauge("spate_agent_connected", "1 with a session with the coordinator, else 0.", oneIf(s.Connected), nil)
+		s, number := stats(), map[bool]float64{true: 1}
+		gauge("spate_agent_connected", "1 with a session with the coordinator, else 0.", number[s.Connected], nil)
 		counter("spate_agent_sessions_total", "Sessions with a coordinator.", float64(s.Sessions), nil)
-		gauge("spate_agent_assigned", "1 with an assignment, else 0.", oneIf(s.Assigned), nil)
+		gauge("spate_agent_assigned", "1 with an assignment, else 0.", number[s.Assigned], nil)
 		gauge("spate_agent_requests_in_flight", "Requests in flight.", float64(s.InFlight), nil)
 		gauge("spate_agent_snapshots_unacked", "Snapshots that the coordinator has not acked.", float64(s.Unacked), nil)
 		gauge("spate_agent_snapshots_unacked_bytes", "Size of these snapshots.", float64(s.UnackedBytes), nil)
@@ -372,11 +372,4 @@ func healthy(stats func() agent.Stats) func() error {
 		}
 		return nil
 	}
-}
-
-func oneIf(is bool) float64 {
-	if is {
-		return 1
-	}
-	return 0
 }

@@ -391,11 +391,5 @@ func detached(ctx context.Context, argv ...string) *exec.Cmd {
 	return cmd
 }
 
-// lastLine returns the last line of a text that has any words.
-func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return strings.TrimSpace(lines[len(lines)-1])
-}
-
 // newID returns a name for what must not meet another command's.
 func newID() string { return strings.ToLower(rand.Text()[:8]) }

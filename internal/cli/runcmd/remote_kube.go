@@ -18,6 +18,7 @@ import (
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/internal/kubernetes"
 	"github.com/spate-load/spate/internal/reason"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -105,7 +106,7 @@ func (k kubePod) open(_ context.Context, r *remoteHosts, _ *remoteHost, _ bool) 
 		}
 	}
 	err = cmd.Wait()
-	said = cmp.Or(lastLine(problems.String()), fmt.Sprint(err))
+	said = cmp.Or(words.LastLine(problems.String()), fmt.Sprint(err))
 	return said, strings.Contains(said, "pod is not running") || strings.Contains(said, "(NotFound)")
 }
 

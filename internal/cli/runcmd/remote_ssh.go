@@ -20,6 +20,7 @@ import (
 
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/lists"
+	"github.com/spate-load/spate/internal/words"
 )
 
 // sshFailed is the exit code of ssh if its connection broke. Others are the agent's.
@@ -64,7 +65,7 @@ func (s *sshHost) ask(ctx context.Context, stdin io.Reader, script string, told 
 		if errors.Is(err, exec.ErrNotFound) {
 			return "", errors.New("it needs the program ssh, which is not in PATH")
 		}
-		said := cmp.Or(lastLine(problems.String()), lastLine(out.String()), err.Error())
+		said := cmp.Or(words.LastLine(problems.String()), words.LastLine(out.String()), err.Error())
 		return "", errors.New(s.withCure(strings.TrimPrefix(said, "spate: ")))
 	}
 	return out.String(), nil
@@ -170,7 +171,7 @@ func (s *sshHost) open(ctx context.Context, r *remoteHosts, h *remoteHost, again
 		err = cmd.Run()
 	}
 	exit, ran := errors.AsType[*exec.ExitError](err)
-	return s.withCure(cmp.Or(lastLine(problems.String()), fmt.Sprint(err))),
+	return s.withCure(cmp.Or(words.LastLine(problems.String()), fmt.Sprint(err))),
 		!again && !r.up.Load() || !ran || exit.Exited() && exit.ExitCode() != sshFailed
 }
 
