@@ -335,10 +335,8 @@ func worst(missed *float64) float64 {
 
 // unforced returns words for a note if the server was not asked for exact lengths.
 func unforced(s results.StageResult) string {
-	for _, p := range s.Preparations {
-		if !p.ExactOutput {
-			return ", which requests did not enforce"
-		}
+	if slices.ContainsFunc(s.Preparations, func(p results.Preparation) bool { return !p.ExactOutput }) {
+		return ", which requests did not enforce"
 	}
 	return ""
 }

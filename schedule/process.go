@@ -21,6 +21,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spate-load/spate/internal/lists"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -255,10 +256,7 @@ func Quantise(capacities []float64, total uint32) ([]uint32, error) {
 			"schedule: a total of %[2]d cannot be split over %[1]d positive capacities: use %[3]d to %[4]d", positive,
 			total, positive, MaxCycle)
 	}
-	var sum float64
-	for _, c := range capacities {
-		sum += c / largest
-	}
+	sum := lists.Sum(capacities, func(c float64) float64 { return c / largest })
 	weights := make([]uint32, len(capacities))
 	left := int64(total)
 	for i, c := range capacities {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/workload/draw"
 	"github.com/spate-load/spate/workload/rows"
 )
@@ -107,11 +108,7 @@ func withSpaces(list []string) []word {
 // LexiconWords returns the package's own words, which text prompts are made of unless other words are given. The caller
 // may keep the list.
 func LexiconWords() []string {
-	list := make([]string, len(words))
-	for i, w := range words {
-		list[i] = string(w.letters[:w.size-1])
-	}
-	return list
+	return lists.Each(words, func(w word) string { return string(w.letters[:w.size-1]) })
 }
 
 // Default token ids: above the special tokens and within the vocabulary of common models.

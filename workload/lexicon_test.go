@@ -11,8 +11,8 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// lists draws lists of words as in tokenizers: any text without spaces.
-var lists = rapid.Custom(func(t *rapid.T) []string {
+// wordLists draws lists of words as in tokenizers: any text without spaces.
+var wordLists = rapid.Custom(func(t *rapid.T) []string {
 	text := rapid.StringOfN(rapid.SampledFrom([]rune("abcxyzäß語\"\\/<&\u2028\t\x01")), 1, 12, -1)
 	return rapid.SliceOfN(text, 1, 40).Draw(t, "words")
 })
@@ -20,7 +20,7 @@ var lists = rapid.Custom(func(t *rapid.T) []string {
 // TestLexicon compares the appended words with those that a plain loop draws.
 func TestLexicon(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		list := lists.Draw(t, "list")
+		list := wordLists.Draw(t, "list")
 		l := newLexicon(list)
 		tokens := draw.New(rapid.Uint64().Draw(t, "seed"))
 		from, n := rapid.Uint64Max(1e6).Draw(t, "from"), rapid.Uint64Max(200).Draw(t, "n")

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/spate-load/spate/internal/lists"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/schedule"
 	"github.com/spate-load/spate/workload/content"
@@ -132,11 +133,7 @@ func (w *mixture) group(index uint64) (group uint64, grouped bool, err error) {
 
 // Close implements Workload.
 func (w *mixture) Close() error {
-	errs := make([]error, len(w.parts))
-	for i, part := range w.parts {
-		errs[i] = part.Close()
-	}
-	return errors.Join(errs...)
+	return errors.Join(lists.Each(w.parts, Workload.Close)...)
 }
 
 // The rest of this file decides which part of a mixture each arrival of a stage belongs to: a pure function of the

@@ -131,10 +131,7 @@ func (r *Recorder) Finish(t *spatev1.Totals) {
 func (r *Recorder) seal(t *spatev1.Totals) {
 	w := r.next
 	r.next++
-	pages := make([]*page, len(r.shards))
-	for i, s := range r.shards {
-		pages[i] = s.seal()
-	}
+	pages := lists.Each(r.shards, (*Shard).seal)
 	all := r.snapshots(w, pages)
 	all[0].PeakInFlight = r.gauge.take(w)
 	if joined := r.config.Joined; joined > 1 && w == joined-1 {

@@ -107,10 +107,7 @@ func (r *Result) group() {
 
 // Ran returns the stages in the order in which they ran.
 func (r *Result) Ran() []*StageResult {
-	var ran []*StageResult
-	for i := range r.Stages {
-		ran = append(ran, &r.Stages[i])
-	}
+	ran := slices.Collect(lists.Refs(r.Stages))
 	slices.SortFunc(ran, func(a, b *StageResult) int { return cmp.Compare(a.Index, b.Index) })
 	return ran
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/allotment"
+	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/naming"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -137,11 +138,7 @@ func (r *Run) missing(ready []*agent) string {
 
 // named returns the names of agents.
 func named(agents []*agent) map[string]bool {
-	out := make(map[string]bool, len(agents))
-	for _, a := range agents {
-		out[a.name()] = true
-	}
-	return out
+	return lists.Set(lists.Each(agents, (*agent).name))
 }
 
 // whyGone returns why an agent is gone, empty if it is there.
@@ -164,11 +161,7 @@ func (r *Run) whyAllGone() string {
 }
 
 func infos(agents []*agent) []*spatev1.AgentInfo {
-	out := make([]*spatev1.AgentInfo, len(agents))
-	for i, a := range agents {
-		out[i] = clone(a.info)
-	}
-	return out
+	return lists.Each(agents, func(a *agent) *spatev1.AgentInfo { return clone(a.info) })
 }
 
 // readyText returns how many agents are ready, which regions have none, and which agents may not take part.

@@ -162,10 +162,7 @@ func (r *Run) join(at clock.Instant, c *assignment) {
 // handoversTo returns handovers that give a newcomer the same fraction of each giver's assignment: its weight over the
 // sum of all weights, its own included.
 func handoversTo(givers []*assignment, c *assignment) []*spatev1.Handover {
-	sum := uint32(0)
-	for _, p := range givers {
-		sum += p.weight
-	}
+	sum := lists.Sum(givers, func(p *assignment) uint32 { return p.weight })
 	var out []*spatev1.Handover
 	for _, p := range givers {
 		ws := make([]uint32, c.rank+1)

@@ -62,10 +62,7 @@ func byRegion(agents []*spatev1.AgentInfo, parts []float64) []uint32 {
 	}
 	out := make([]uint32, len(agents))
 	for i, name := range names {
-		own := make([]float64, len(members[name]))
-		for k, place := range members[name] {
-			own[k] = parts[place]
-		}
+		own := lists.Each(members[name], func(place int) float64 { return parts[place] })
 		weights, err := schedule.Quantise(own, max(totals[i], uint32(len(own))))
 		if err != nil {
 			return rounded(parts)
@@ -121,11 +118,7 @@ func rounded(parts []float64) []uint32 {
 }
 
 func integers(parts []float64) []uint32 {
-	out := make([]uint32, len(parts))
-	for i, p := range parts {
-		out[i] = uint32(max(1, math.Round(p)))
-	}
-	return out
+	return lists.Each(parts, func(p float64) uint32 { return uint32(max(1, math.Round(p))) })
 }
 
 // longestExact is the largest sum of weights that exactly tries.

@@ -94,10 +94,7 @@ func (t *Table) fit(width, narrow int) (lines []string, dropped int) {
 
 // grid returns the lines of the header, which are wrapped if narrow is more than 0, and the rows.
 func (t *Table) grid(narrow int, asides bool) [][]string {
-	rows := make([][]string, len(t.Rows))
-	for n, r := range t.Rows {
-		rows[n] = t.texts(r, asides)
-	}
+	rows := lists.Each(t.Rows, func(r Row) []string { return t.texts(r, asides) })
 	headers, height := make([][]string, len(t.Columns)), 1
 	for i, c := range t.Columns {
 		headers[i] = []string{c.Header}
