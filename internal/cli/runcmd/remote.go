@@ -105,7 +105,7 @@ type hostList struct {
 }
 
 // parseHosts reads the values of --on: files of hosts, "user@host", several with commas between them, "kube:..." or
-// "slurm:..."; all but files after "region=" if they have one.
+// "slurm:..."; all but files after "region=" if they have one, which holds up to the next one.
 func parseHosts(values []string) ([]*remoteHost, error) {
 	list := hostList{names: map[string]int{}}
 	for _, value := range values {
@@ -123,6 +123,9 @@ func parseHosts(values []string) ([]*remoteHost, error) {
 			entries, err = readHosts(value)
 		default:
 			for login := range strings.SplitSeq(rest, ",") {
+				if of, host, more := strings.Cut(login, "="); more { // eu=a,b,us=c
+					region, login = strings.TrimSpace(of), host
+				}
 				entries = append(entries, hostEntry{SSH: yaml.Node{Value: strings.TrimSpace(login)}, Region: region})
 			}
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 func TestParseHosts(t *testing.T) {
-	hosts, err := parseHosts([]string{"eu=user@10.0.0.1, user@gpu.example.com", "us=[::1]", "10.0.0.1", "10.0.0.1"})
+	hosts, err := parseHosts([]string{"eu=user@10.0.0.1, user@gpu.example.com, us=[::1]", "10.0.0.1", "10.0.0.1"})
 	var got []string
 	for _, h := range hosts {
 		got = append(got, fmt.Sprintf("%s/%s/%s", h.name, h.region, h.login))
@@ -22,7 +22,7 @@ func TestParseHosts(t *testing.T) {
 		strings.Join(got, " ") != want || fmt.Sprint(regions) != "[{eu 2} {us 1} { 2}]" {
 		t.Errorf("%s, %v, %v", got, regions, err)
 	}
-	for _, bad := range []string{"", "eu=", "eu=a,,b", "a b", "-oProxyCommand=x", "eu=-x", "a;b", "$(x)", "u@", "é é=a", "a'b"} {
+	for _, bad := range []string{"", "eu=", "eu=a,,b", "a b", "-oProxyCommand=x", "eu=-x", "a,eu=", "a,=b,c d", "a;b", "$(x)", "u@", "é é=a", "a'b"} {
 		if hosts, err := parseHosts([]string{bad}); err == nil || !strings.HasPrefix(err.Error(), "--on ") {
 			t.Errorf("%q: %v, %v", bad, hosts, err)
 		}
