@@ -138,7 +138,7 @@ func Unreachable(address string, err error) error {
 // NeverConnected reports whether a call failed before it can have reached the coordinator, judging by gRPC's message.
 func NeverConnected(message string) bool {
 	return strings.Contains(message, "Error while dialing: ") || strings.Contains(message, "name resolver error") ||
-		strings.Contains(message, "handshake failed")
+		strings.Contains(message, "handshake failed") || strings.Contains(message, "server preface") // not gRPC
 }
 
 // latest names the run that was submitted last.

@@ -21,6 +21,7 @@ func TestSubmitErrorReportsAPossibleStart(t *testing.T) {
 	}{
 		{codes.Unavailable, `connection error: desc = "transport: Error while dialing: dial tcp 127.0.0.1:1: connect: connection refused"`, command.ExitInput, "cannot be reached"},
 		{codes.Unavailable, `connection error: desc = "transport: authentication handshake failed: tls: bad certificate"`, command.ExitInput, "cannot be reached"},
+		{codes.Unavailable, `connection error: desc = "error reading server preface: http2: frame too large"`, command.ExitInput, "is not a Spate coordinator"},
 		{codes.Unavailable, "name resolver error: produced zero addresses", command.ExitInput, "cannot be reached"},
 		{codes.Unavailable, "error reading from server: EOF", command.ExitFault, "may have started"},
 		{codes.Unavailable, "the coordinator is closing", command.ExitFault, "may have started"},
