@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/internal/lists"
 )
 
@@ -296,7 +297,7 @@ func noteOf(s results.StageResult, o *once) string {
 	}
 	if s.Requests.Failed > 0 {
 		notes = append(notes, mark(s, "errors")+fmt.Sprintf("%d of %d requests failed (%s)", s.Requests.Failed,
-			s.Requests.Started, errorCounts(s.Errors)))
+			s.Requests.Failed+s.Requests.Completed, trust.ErrorCounts(s.Errors)))
 	}
 	if s.Requests.Cancelled > 0 {
 		notes = append(notes, fmt.Sprintf("%d of %d requests were cancelled", s.Requests.Cancelled, s.Requests.Started))

@@ -3,10 +3,8 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"strings"
 
 	"github.com/spate-load/spate/histogram"
-	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/table"
 )
 
@@ -32,13 +30,6 @@ func text(v *string) string { return *cmp.Or(v, new(unknown)) }
 
 // Statistics of a distribution; nil: there is none.
 var mean, median = histogram.MeanOf, histogram.MedianOf
-
-// errorCounts formats the number of errors by class, sorted by class.
-func errorCounts(errors map[string]uint64) string {
-	return strings.Join(lists.Each(sortedKeys(errors), func(class string) string {
-		return fmt.Sprintf("%s: %d", class, errors[class])
-	}), ", ")
-}
 
 // texts formats values: those of pointers as fixed and whole do, others as they are.
 func texts(values ...any) []string {

@@ -148,7 +148,7 @@ Dynamo 3P1D (ISL:OSL=3000:150)
 Concurrency     (req/s)       (tok/s)      (ms)      (ms)      (ms)      (ms)   (ms)   (ms)
         1          0.27         40.27   3723.57   4628.26    714.26   1613.88  20.20  20.26
       128 !        6.13        919.14  19940.79  23774.58  15112.21  18926.17  32.41  35.53
-! concurrency 128: 486 of 1000 requests failed (connect: 6, http_429: 480)
+! concurrency 128: 486 of 1000 requests failed (http_429: 480, connect: 6)
 
 Dynamo 3P1D, 3000:150
           Request  Output Token  Mean   P99  Mean   P99  Mean   P99
@@ -163,8 +163,8 @@ Dynamo 3P1D (ISL:OSL=3000:150)
 Concurrency   /s   /s  mean   p99  mean   p99 mean  p99
         1   0.27 40.3  3724  4628   714  1614 20.2 20.3
       128 ! 6.13  919 19941 23775 15112 18926 32.4 35.5
-! concurrency 128: 486 of 1000 requests failed (connect: 6,
-  http_429: 480)
+! concurrency 128: 486 of 1000 requests failed (http_429: 480,
+  connect: 6)
 
 Dynamo 3P1D, 3000:150
       req tok  E2E E2E TTFT TTFT TPOT TPOT

@@ -125,8 +125,7 @@ func evidenceOf(m merge.Measured, rec *spatev1.StageRecord) trust.Evidence {
 		Whole:       !defaults.Streams(rec.GetStage().GetTarget()),
 		MaxInFlight: rec.GetStage().GetLoad().GetMaxInFlight(),
 		SharedShare: cache.SharedShare, CachedShare: cache.CachedShare, Errors: m.Errors,
-		CacheBusting:   rec.GetStage().GetWorkload().GetCacheBusting() == "request",
-		NewConnections: rec.GetStage().GetTarget().GetConnection().GetReuse() == "new",
+		CacheBusting: rec.GetStage().GetWorkload().GetCacheBusting() == "request",
 	}
 	for _, a := range rec.GetAgents() {
 		if p := a.GetPreparation(); p != nil {

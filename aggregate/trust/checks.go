@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/spate-load/spate/internal/chance"
 	"github.com/spate-load/spate/internal/lists"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/measure"
 )
 
@@ -91,7 +93,7 @@ var remediesOfErrors = []struct{ class, remedy string }{
 	{"http_5", "See the server's log for why it fails; if it fails only under load, lower the load."},
 	{"connect", "Check that the server is running and accepts that many connections."},
 	{"timeout", "Lower the load, or raise the timeouts in the plan."},
-	{"cut_stream", "Set connection.reuse: new if the server closes connections between requests; otherwise see its log."},
+	{"cut_stream", "See the log of the server, and of a proxy in front of it, for why it ended answers early."},
 }
 
 // Limits of shares, from 0 to 1.
@@ -159,13 +161,20 @@ func errors(e Evidence) (Check, bool) {
 }
 
 // MostFrequent returns the class of most errors, the first by name if several have as many, or "" if there are none.
-func MostFrequent(errors map[string]uint64) (most string) {
-	for _, class := range slices.Sorted(maps.Keys(errors)) {
-		if errors[class] > errors[most] {
-			most = class
-		}
-	}
-	return most
+func MostFrequent(errors map[string]uint64) string { return append(byFrequency(errors), "")[0] }
+
+// byFrequency returns the classes of errors, the most frequent first, then by name.
+func byFrequency(errors map[string]uint64) []string {
+	return slices.SortedFunc(maps.Keys(errors), func(a, b string) int {
+		return cmp.Or(cmp.Compare(errors[b], errors[a]), cmp.Compare(a, b))
+	})
+}
+
+// ErrorCounts lists errors by class, the most frequent first: "http_500: 2, timeout: 1".
+func ErrorCounts(errors map[string]uint64) string {
+	return strings.Join(lists.Each(byFrequency(errors), func(class string) string {
+		return class + ": " + words.Thousands(errors[class])
+	}), ", ")
 }
 
 // failures compares the share of failed requests with limits, says how they failed, and what to do about it.
@@ -182,7 +191,7 @@ func failures(l limits, e Evidence) (Check, bool) {
 	}
 	c, known := l.held(share(failed, ended), "%s", words)
 	for _, r := range remediesOfErrors {
-		if strings.HasPrefix(most, r.class) && (most != "cut_stream" || !e.NewConnections) {
+		if strings.HasPrefix(most, r.class) {
 			c.Remedy = &r.remedy
 			break
 		}

@@ -34,8 +34,6 @@ type Evidence struct {
 	Uncounted bool
 	// CacheBusting: each prompt of the workload is unique from its first token on.
 	CacheBusting bool
-	// NewConnections: each request has a connection of its own.
-	NewConnections bool
 	// Missing is what a stage that has ended lacks, in words. Nil: the stage is in progress.
 	Missing []string
 	// AgentLost is true if an agent was lost. Reassigned: the plan's on_agent_loss is reassign.

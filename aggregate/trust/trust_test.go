@@ -634,12 +634,12 @@ func TestRemediesAreThoseOfTheCause(t *testing.T) {
 		"agent lost": {func(e *Evidence) { e.Missing, e.AgentLost = []string{"agent b lost"}, true }, "on_agent_loss: reassign"},
 		"taken over": {func(e *Evidence) { e.Missing, e.AgentLost, e.Reassigned = []string{"agent b lost"}, true, true },
 			"until others took over or the stage ended"},
-		"429":                     {failed("http_429"), "refuses requests beyond it"},
-		"400":                     {failed("http_400"), "what the server refuses"},
-		"500":                     {failed("http_500"), "server's log"},
-		"timeouts":                {failed("timeout"), "timeouts"},
-		"cut":                     {failed("cut_stream"), "reuse: new"},
-		"cut, on new connections": {func(e *Evidence) { failed("cut_stream")(e); e.NewConnections = true }, "what the errors report"},
+		"429":      {failed("http_429"), "refuses requests beyond it"},
+		"400":      {failed("http_400"), "what the server refuses"},
+		"500":      {failed("http_500"), "server's log"},
+		"timeouts": {failed("timeout"), "timeouts"},
+		"cut":      {failed("cut_stream"), "why it ended answers early"},
+		"no class": {failed("bad_frame"), "what the errors report"},
 		"uncounted": {func(e *Evidence) {
 			e.Uncounted, e.Counts[measure.ISLCompared], e.Counts[measure.ISLFar] = true, 1000, 900
 		}, "the server cannot count the prompts"},

@@ -169,7 +169,7 @@ func stageOf(index uint32, l load, rows []compare.Request, at float64) results.S
 	s.DurationS = &seconds
 	s.TTFT, s.TPOT, s.E2E = ttft.Summary(1e6), tpot.Summary(1e6), e2e.Summary(1e6)
 	if s.Requests.Failed > 0 {
-		s.Errors = map[string]uint64{"http_500": s.Requests.Failed}
+		s.Errors = map[string]uint64{"http_500": s.Requests.Failed - 1, "connect": 1}
 	}
 	if s.Requests.Completed > 0 {
 		s.RequestThroughput = new(float64(s.Requests.Completed) / seconds)

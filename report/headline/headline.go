@@ -140,9 +140,8 @@ func (w *writer) failures() string {
 	if failed == 0 {
 		return ""
 	}
-	most := trust.MostFrequent(classes)
-	text := fmt.Sprintf("%s of %s requests failed (%s: %s)", words.Thousands(failed), words.Thousands(ended), most,
-		words.Thousands(classes[most]))
+	text := fmt.Sprintf("%s of %s requests failed (%s)", words.Thousands(failed), words.Thousands(ended),
+		trust.ErrorCounts(classes))
 	if matter {
 		return text
 	}
@@ -154,6 +153,9 @@ func (w *writer) failures() string {
 // has.
 func (w *writer) left(v trust.Verdict) string {
 	n, why, rests := 0, "", false
+	said := func(c trust.Check) bool { // by failures
+		return len(w.r.Stages) == 1 && w.r.Stages[0].Requests.Failed > 0 && (c.Name == "errors" || c.Name == "measured")
+	}
 	for s := range lists.Refs(w.r.Stages) {
 		if s.Trust.Verdict != v {
 			continue
@@ -161,7 +163,7 @@ func (w *writer) left(v trust.Verdict) string {
 		behind := slices.Contains(w.Stages, s.Index)
 		if n++; n == 1 || behind && !rests {
 			rests, why = behind, fmt.Sprintf(" (stage %d", s.Index+1)
-			if failed := s.Trust.Failed(); len(failed) > 0 {
+			if failed := slices.DeleteFunc(s.Trust.Failed(), said); len(failed) > 0 {
 				why += ": " + failed[0].Words
 			}
 			why += ")"
@@ -171,7 +173,11 @@ func (w *writer) left(v trust.Verdict) string {
 	case n == 0:
 		return ""
 	case len(w.r.Stages) == 1:
-		return fmt.Sprintf("the only stage is %s%s", v, strings.Replace(why, "stage 1: ", "", 1))
+		why = strings.TrimSuffix(strings.Replace(why, "stage 1: ", "", 1), " (stage 1)")
+		if v == trust.Suspect && why == "" {
+			return ""
+		}
+		return fmt.Sprintf("the only stage is %s%s", v, why)
 	}
 	return fmt.Sprintf("%d of %d stages %s%s", n, len(w.r.Stages), v, why)
 }
