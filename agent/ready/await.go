@@ -127,7 +127,7 @@ func deadWords(err error) string {
 		return "does not answer: " + said
 	case answer == nil || answer.HTTPStatus == 0:
 		return "does not answer: " + said + ": start the server, correct the address, or wait with --wait-ready 10m" + proxyHint()
-	case answer.HTTPStatus >= http.StatusInternalServerError:
+	case answer.HTTPStatus >= http.StatusInternalServerError && answer.HTTPStatus != http.StatusNotImplemented:
 		return "is not ready: " + said + ": wait with --wait-ready 10m"
 	case answer.HTTPStatus == http.StatusUnauthorized:
 		return "refuses the API key: " + said + ": say where the right one is, --api-key env:NAME or api_key in the plan"

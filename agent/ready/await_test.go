@@ -140,6 +140,8 @@ func TestDead(t *testing.T) {
 			"start the server, correct the address, or wait with --wait-ready 10m"},
 		"loads": {endpointsClient{errLoading, errMissing}, "http://a of target t is not ready: POST /x: 503 Service " +
 			"Unavailable: Loading model: wait with --wait-ready 10m"},
+		"no POST": {endpointsClient{&stream.Error{HTTPStatus: 501, Message: "POST /x: 501"}}, "http://a of target t does not serve " +
+			"this API or model: POST /x: 501: correct the address, the api or the model"},
 		"no key": {endpointsClient{&stream.Error{HTTPStatus: 401, Message: "POST /x: 401 Unauthorized:"}}, "http://a of target t " +
 			"refuses the API key: POST /x: 401 Unauthorized: say where the right one is, --api-key env:NAME or api_key in the plan"},
 		"missing": {endpointsClient{errMissing}, "http://a of target t does not serve this API or model: POST /x: 404 Not " +

@@ -22,19 +22,21 @@ func TestReady(t *testing.T) {
 		want   string         // part of the error; "": it is ready
 		asked  []string
 	}{
-		"lists models":              {nil, map[string]int{models: 200, chat: 500}, "", []string{models}},
-		"lists no models":           {nil, map[string]int{chat: 200}, "", []string{models, chat}},
-		"wants a key":               {nil, map[string]int{models: 401, chat: 401}, "401", []string{models, chat}},
-		"wants one to list models":  {nil, map[string]int{models: 401, chat: 200}, "", []string{models, chat}},
-		"waits for no key":          {&spatev1.Ready{}, map[string]int{chat: 401}, "", []string{chat}},
-		"serves nothing":            {nil, nil, "POST /v1/chat/completions: 404", []string{models, chat}},
-		"loads":                     {nil, map[string]int{models: 503, chat: 503}, "503", []string{models, chat}},
-		"lists models, still loads": {&spatev1.Ready{}, map[string]int{models: 200, chat: 503}, "503", []string{chat}},
-		"refuses the short request": {&spatev1.Ready{}, map[string]int{chat: 400}, "", []string{chat}},
-		"answers":                   {&spatev1.Ready{}, map[string]int{chat: 200}, "", []string{chat}},
-		"is healthy":                {&spatev1.Ready{Path: "/health"}, map[string]int{health: 200}, "", []string{health}},
-		"has no health":             {&spatev1.Ready{Path: "/health"}, nil, "404", []string{health}},
-		"another status":            {&spatev1.Ready{Path: "/health", Status: 204}, map[string]int{health: 204}, "", []string{health}},
+		"lists another model":                  {nil, map[string]int{models: 200, chat: 404}, "POST /v1/chat/completions: 404", []string{models, chat}},
+		"lists another model, serves this one": {nil, map[string]int{models: 200, chat: 200}, "", []string{models, chat}},
+		"lists models":                         {nil, map[string]int{models: 200, chat: 500}, "", []string{models}},
+		"lists no models":                      {nil, map[string]int{chat: 200}, "", []string{models, chat}},
+		"wants a key":                          {nil, map[string]int{models: 401, chat: 401}, "401", []string{models, chat}},
+		"wants one to list models":             {nil, map[string]int{models: 401, chat: 200}, "", []string{models, chat}},
+		"waits for no key":                     {&spatev1.Ready{}, map[string]int{chat: 401}, "", []string{chat}},
+		"serves nothing":                       {nil, nil, "POST /v1/chat/completions: 404", []string{models, chat}},
+		"loads":                                {nil, map[string]int{models: 503, chat: 503}, "503", []string{models, chat}},
+		"lists models, still loads":            {&spatev1.Ready{}, map[string]int{models: 200, chat: 503}, "503", []string{chat}},
+		"refuses the short request":            {&spatev1.Ready{}, map[string]int{chat: 400}, "", []string{chat}},
+		"answers":                              {&spatev1.Ready{}, map[string]int{chat: 200}, "", []string{chat}},
+		"is healthy":                           {&spatev1.Ready{Path: "/health"}, map[string]int{health: 200}, "", []string{health}},
+		"has no health":                        {&spatev1.Ready{Path: "/health"}, nil, "404", []string{health}},
+		"another status":                       {&spatev1.Ready{Path: "/health", Status: 204}, map[string]int{health: 204}, "", []string{health}},
 		"not that status": {&spatev1.Ready{Path: "/health", Status: 204}, map[string]int{health: 200}, "200 OK, want 204",
 			[]string{health}},
 	} {
@@ -51,6 +53,9 @@ func TestReady(t *testing.T) {
 					status = http.StatusNotFound
 				}
 				w.WriteHeader(status)
+				if r.Method == http.MethodGet && strings.Contains(name, "another model") {
+					_, _ = io.WriteString(w, `{"data": [{"id": "another"}]}`)
+				}
 			}))
 			defer s.Close()
 			c := newTestClient(t, Config{Endpoints: []string{s.URL}})

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -250,9 +251,12 @@ func Unreachable(err error) bool {
 	return false
 }
 
+// Unnamed stands for a model that is not known yet.
+const Unnamed = "-"
+
 // Ready returns nil if an endpoint is ready for requests, and else an *Error with what it answers. With a path in r,
 // the answer's status decides; else a short request does, which generates one token. If r is nil, an endpoint that
-// lists its models is taken as ready, and the request is only sent to others; one that refuses the key is not ready.
+// lists the model is taken as ready, and the request is only sent to others; one that refuses the key is not ready.
 // Ready blocks for as long as ctx lets it; if ctx ends, that says nothing about the endpoint.
 func (c *Client) Ready(ctx context.Context, endpoint int, r *spatev1.Ready) error {
 	if err := c.Check(ctx, endpoint); err != nil {
@@ -262,7 +266,9 @@ func (c *Client) Ready(ctx context.Context, endpoint int, r *spatev1.Ready) erro
 		return c.answers(ctx, endpoint, path, int(cmp.Or(r.GetStatus(), http.StatusOK)))
 	}
 	if r == nil {
-		if _, err := c.Models(ctx, endpoint); !notReady(err) && !refusesKey(err) {
+		models, err := c.Models(ctx, endpoint)
+		listed := slices.ContainsFunc(models, func(m api.Model) bool { return m.ID == c.model })
+		if !notReady(err) && !refusesKey(err) && (listed || len(models) == 0 || c.model == Unnamed) {
 			return nil
 		}
 	}

@@ -79,16 +79,19 @@ var checks = []check{
 
 // Remedies of causes that the evidence names.
 const (
-	remedyAgentLost = "Run the stage again; with on_agent_loss: reassign, other agents take over what a lost agent had to send."
-	remedyTakenOver = "Run the stage again: an agent's load is missing until others took over or the stage ended."
-	remedyUncounted = "Set tokenizer to file:PATH, the model's tokenizer.json: the server cannot count the prompts."
-	remedyFrames    = "Use only E2E and requests per second, unless the server can report usage: a frame is not a token."
-	remedyCached    = "Look for what the server puts before each prompt, such as a system prompt: the prompts are unique already."
+	remedyAgentLost  = "Run the stage again; with on_agent_loss: reassign, other agents take over what a lost agent had to send."
+	remedyNotStarted = "Fix what kept the stage from starting: completeness names it."
+	remedyTakenOver  = "Run the stage again: an agent's load is missing until others took over or the stage ended."
+	remedyUncounted  = "Set tokenizer to file:PATH, the model's tokenizer.json: the server cannot count the prompts."
+	remedyFrames     = "Use only E2E and requests per second, unless the server can report usage: a frame is not a token."
+	remedyCached     = "Look for what the server puts before each prompt, such as a system prompt: the prompts are unique already."
 )
 
 // remediesOfErrors are the remedies of the errors check, by the class of most failures or the start of its name.
 var remediesOfErrors = []struct{ class, remedy string }{
 	{"http_429", "Lower the load, or raise the limit of the server or gateway: it refuses requests beyond it."},
+	{"http_401", "Say where the right API key is: --api-key env:NAME, or api_key in the plan."},
+	{"http_404", "Correct the target's address, api or model: the server does not serve what requests ask for."},
 	{"http_4", "Fix what the server refuses in the requests: its answers are among the errors."},
 	{"http_5", "See the server's log for why it fails; if it fails only under load, lower the load."},
 	{"connect", "Check that the server is running and accepts that many connections."},
@@ -129,7 +132,11 @@ func measured(e Evidence) (Check, bool) {
 	case e.Counts[measure.Failed] > 0:
 		return failures(limits{}, e)
 	}
-	return limits{}.held(1, "no request completed")
+	c, known := limits{}.held(1, "no request completed")
+	if e.Counts[measure.Started] == 0 {
+		c.Remedy = new(remedyNotStarted)
+	}
+	return c, known
 }
 
 // completeness fails if the result lacks something, and says what.

@@ -634,7 +634,12 @@ func TestRemediesAreThoseOfTheCause(t *testing.T) {
 		"agent lost": {func(e *Evidence) { e.Missing, e.AgentLost = []string{"agent b lost"}, true }, "on_agent_loss: reassign"},
 		"taken over": {func(e *Evidence) { e.Missing, e.AgentLost, e.Reassigned = []string{"agent b lost"}, true, true },
 			"until others took over or the stage ended"},
-		"429":      {failed("http_429"), "refuses requests beyond it"},
+		"429": {failed("http_429"), "refuses requests beyond it"},
+		"401": {failed("http_401"), "API key"},
+		"404": {failed("http_404"), "address, api or model"},
+		"not started": {func(e *Evidence) {
+			*e = Evidence{Ended: true, Missing: []string{}}
+		}, "kept the stage from starting"},
 		"400":      {failed("http_400"), "what the server refuses"},
 		"500":      {failed("http_500"), "server's log"},
 		"timeouts": {failed("timeout"), "timeouts"},

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 
@@ -36,7 +37,7 @@ func adviceFor(err error, name string) string {
 	var invalid x509.CertificateInvalidError
 	var other x509.HostnameError
 	switch {
-	case errors.As(err, &plain):
+	case errors.As(err, &plain), errors.Is(err, io.EOF):
 		return "the server may speak plain HTTP: check whether the endpoint's URL must start with http://"
 	case errors.As(err, &unknown):
 		return "set connection.ca to the authority's certificate, or install that certificate on the agent's machine"

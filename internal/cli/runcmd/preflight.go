@@ -133,7 +133,7 @@ func clientOf(t *spatev1.Target, secrets map[string]string, connectTimeout time.
 	if err != nil {
 		return nil, err
 	}
-	config.Model, config.ConnectTimeout = cmp.Or(config.Model, "-"), connectTimeout
+	config.Model, config.ConnectTimeout = cmp.Or(config.Model, stream.Unnamed), connectTimeout
 	return stream.New(config)
 }
 
