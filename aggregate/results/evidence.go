@@ -25,7 +25,9 @@ func (s sums) trustOf(rec *spatev1.StageRecord, r *StageResult) trust.Trust {
 	e.Ended, e.Missing = rec.GetEnded(), r.Missing
 	e.AgentLost, e.Reassigned = s.lostAgent(rec), rec.GetStage().GetOnAgentLoss() == "reassign"
 	e.Values = s.Total.Values
-	e.NeverSent, e.AfterFailure = r.Requests.NeverSent, r.Requests.AfterFailure
+	if rec.GetFailure() == "" { // else that is why requests were never sent
+		e.NeverSent, e.AfterFailure = r.Requests.NeverSent, r.Requests.AfterFailure
+	}
 	if c := steadyConcurrency(rec.GetStage()); c != nil {
 		e.Closed = &trust.Closed{Concurrency: *c, Lowered: r.Lowered()}
 	}

@@ -99,6 +99,21 @@ func TestAStageThatDidNotEndRegularlyIsNotComplete(t *testing.T) {
 	})
 }
 
+// More agents or cores are no remedy for requests that were never sent because the stage failed.
+func TestOnlyStagesThatDidNotFailLackAgents(t *testing.T) {
+	for failure, want := range map[string]string{
+		"": "never_sent", "agent a: the coordinator was gone for longer than the lease of 30s": "completeness",
+	} {
+		rec := fixture.StageRecord(0, 2)
+		rec.Failure = failure
+		all := fixture.Recorded(rec, fixture.SteadyRequests(2, 50), fixture.EndWindow)
+		closing(all).Totals.NeverSent = 100
+		if got := OfStage(merged(t, rec, all), rec).Trust.Failed()[0].Name; got != want {
+			t.Errorf("%q: %v, want %v", failure, got, want)
+		}
+	}
+}
+
 func TestAnAgentWithoutARegularEndIsNamed(t *testing.T) {
 	testDamages(t, map[string]damage{
 		"agent that never reported": {func(rec *spatev1.StageRecord, all []*spatev1.Snapshot) []*spatev1.Snapshot {
