@@ -55,7 +55,7 @@ func BenchmarkWalk(b *testing.B) {
 }
 
 // walkAll walks to the end of a schedule, and checks the number of own arrivals unless want is 0.
-func walkAll(b *testing.B, o Open, want uint64) {
+func walkAll(b *testing.B, o *Open, want uint64) {
 	own := uint64(0)
 	for _, ok := o.Next(); ok; _, ok = o.Next() {
 		own++

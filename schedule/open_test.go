@@ -42,9 +42,9 @@ func sole(s Stripe) Share {
 }
 
 // schedule returns a stripe's schedule. A replay uses traceOf(seed).
-func schedule(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s Stripe) Open {
+func schedule(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s Stripe) *Open {
 	t.Helper()
-	var open Open
+	var open *Open
 	var err error
 	if load.GetReplaySpeed() != 0 {
 		open, err = NewReplay(load, seed, traceOf(seed), sole(s))
@@ -73,7 +73,7 @@ func drain(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s Stripe) []Arrival
 }
 
 // rest returns all remaining arrivals of a schedule.
-func rest(t rapid.TB, o Open) []Arrival {
+func rest(t rapid.TB, o *Open) []Arrival {
 	t.Helper()
 	var all []Arrival
 	for a, ok := o.Next(); ok; a, ok = o.Next() {

@@ -174,45 +174,6 @@ func (r *renewal) next() (time.Duration, error) {
 
 func (r *renewal) copyTo(used process) process { return copied(r, used) }
 
-// Open is the schedule of an open loop: requests start at its arrivals, whatever the server does. Measure and Revise
-// may be called at any time from any goroutine. The other methods are not safe for concurrent use. No method blocks.
-type Open interface {
-	// Next returns the share's next arrival, and false when the schedule is over. Indices and offsets ascend, except
-	// after Renew.
-	//
-	// With a warm-up until steady, call Next only when the last arrival is about to start: the rest of the schedule is
-	// known only after Measure was called. A schedule that still waits for Measure returns one arrival beyond
-	// warmup_until_steady plus MeasureSlack, and is over at the next call.
-	Next() (Arrival, bool)
-	// Settle returns an arrival that Next returned earlier, as it must be started now. It returns false if the arrival
-	// must not be started. A Measure in between may have made the arrival measured, or placed it beyond the end. A
-	// Renew in between may have given it to another agent. Without a warm-up until steady and without Renew, arrivals
-	// do not change.
-	Settle(a Arrival) (Arrival, bool)
-	// Measure ends a warm-up until steady: arrivals are measured from this offset on, and requests and duration count
-	// from there. An offset beyond warmup_until_steady plus MeasureSlack is reduced to that. A further call moves the
-	// offset, at the next Renew; no arrival at either offset or later may have started by then. It returns the offset,
-	// and false for other loads, which ignore Measure.
-	Measure(from time.Duration) (at time.Duration, measures bool)
-	// Revise sets the new share, which must come from Share.Revised. It has no effect before Renew.
-	Revise(s Share)
-	// Renew switches to the share that Revise set, and to an offset that Measure has moved, and reports whether there
-	// was either. If so, the arrival that Next returned last is taken back. Next then continues with all arrivals of
-	// the new share that it had not returned before that one, including earlier arrivals that it had passed over. The
-	// caller must pass other arrivals that Next has returned and that were not started to Settle, and must not start
-	// those for which Settle returns false.
-	// If such an arrival becomes the share's again, Next returns it again.
-	Renew() bool
-	// Left returns how many measured arrivals Next would still return, and ends the schedule. It takes a few
-	// nanoseconds for each remaining arrival of the whole stage.
-	Left() uint64
-	// End returns the offset of the last arrival of the whole stage that has passed. After Next has returned false,
-	// this is the end of the schedule.
-	End() time.Duration
-	// Err returns why the schedule ended early, nil if it did not. Call it after Next has returned false.
-	Err() error
-}
-
 // NewOpen returns the share's part of a load point's schedule, from its start. An executor that stops early can keep
 // calling Next to count the arrivals that it never sent.
 //
@@ -225,7 +186,7 @@ type Open interface {
 // whole schedule, so every agent ends at the same arrival.
 //
 // The load's split decides which arrivals are the share's: see draws.
-func NewOpen(load *spatev1.LoadPoint, seed uint64, s Share) (Open, error) {
+func NewOpen(load *spatev1.LoadPoint, seed uint64, s Share) (*Open, error) {
 	phases := newPhases(load.GetPhases())
 	var end time.Duration
 	if len(phases) > 0 {
@@ -239,7 +200,7 @@ func NewOpen(load *spatev1.LoadPoint, seed uint64, s Share) (Open, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newWalk(p, l, s, drawsOf(load, seed)), nil
+	return newOpen(p, l, s, drawsOf(load, seed)), nil
 }
 
 // Quantise turns capacities of any scale into integer weights that sum up to total and are as nearly proportional as

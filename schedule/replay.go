@@ -21,7 +21,7 @@ type Times interface {
 // the nearest nanosecond. The schedule ends with the trace or earlier, like that of NewOpen. If the trace ends it, the
 // cool-down is the trace's last part. A row without a time, or earlier than the row before it, ends the schedule with
 // an error. Rows are read in order as the schedule proceeds, each once unless shares change hands.
-func NewReplay(load *spatev1.LoadPoint, seed uint64, times Times, s Share) (Open, error) {
+func NewReplay(load *spatev1.LoadPoint, seed uint64, times Times, s Share) (*Open, error) {
 	r := &replay{times: times, rows: times.Len(), speed: load.GetReplaySpeed()}
 	last, err := r.at(r.rows - 1)
 	if err != nil {
@@ -31,7 +31,7 @@ func NewReplay(load *spatev1.LoadPoint, seed uint64, times Times, s Share) (Open
 	if err != nil {
 		return nil, err
 	}
-	return newWalk(r, l, s, drawsOf(load, seed)), nil
+	return newOpen(r, l, s, drawsOf(load, seed)), nil
 }
 
 // replay generates arrivals at the times of a trace's rows.

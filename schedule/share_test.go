@@ -243,7 +243,7 @@ func TestLeftCountsTheRest(t *testing.T) {
 		h := befalls(t, 3*time.Second)
 		rank := rapid.Uint32Range(0, h.ranks-1).Draw(t, "rank")
 		played := rapid.IntRange(0, 200).Draw(t, "played")
-		standing := func() Open {
+		standing := func() *Open {
 			o := revisable(t, load, seed, shareOf(t, h.of(rank, 0)))
 			for range played {
 				o.Next()
@@ -267,7 +267,7 @@ func TestLeftCountsTheRest(t *testing.T) {
 // player is an agent of an open loop, like the executor plays it. It prepares some arrivals ahead, starts them in time,
 // and hears of revisions meanwhile.
 type player struct {
-	open    Open
+	open    *Open
 	next    Arrival
 	more    bool
 	ahead   []Arrival
@@ -384,9 +384,9 @@ func (h *history) hears(rank uint32, late []int64) []time.Duration {
 }
 
 // revisable returns a schedule of a share.
-func revisable(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s Share) Open {
+func revisable(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s Share) *Open {
 	t.Helper()
-	var o Open
+	var o *Open
 	var err error
 	if load.GetReplaySpeed() != 0 {
 		o, err = NewReplay(load, seed, traceOf(seed), s)

@@ -34,7 +34,7 @@ func (s *Stage) scheduleClosed(l Limits) (err error) {
 }
 
 func (s *Stage) scheduleOpen(l Limits) (err error) {
-	for _, o := range []*schedule.Open{&s.Open, &s.Scout} {
+	for _, o := range []**schedule.Open{&s.Open, &s.Scout} {
 		if *o, err = s.newOpen(); err != nil {
 			return fmt.Errorf("load: %w", err)
 		}
@@ -66,7 +66,7 @@ func (s *Stage) holdBack(limit uint32, f files) error {
 }
 
 // newOpen returns an open loop's schedule, from its start.
-func (s *Stage) newOpen() (schedule.Open, error) {
+func (s *Stage) newOpen() (*schedule.Open, error) {
 	load := s.Assigned.GetLoad()
 	if load.GetReplaySpeed() == 0 {
 		return schedule.NewOpen(load, s.Assigned.GetSeed(), s.Part)

@@ -59,7 +59,7 @@ type Stage struct {
 	// Closed is the schedule of a closed loop, Open that of an open loop. The other one is nil. Scout is a copy of Open
 	// that finds its end without taking arrivals from it.
 	Closed      *schedule.Closed
-	Open, Scout schedule.Open
+	Open, Scout *schedule.Open
 	// MaxStreams is how many requests of an open loop may be in flight: the agent's part of the load's max_in_flight,
 	// or what the agent's limits allow.
 	MaxStreams int
