@@ -22,26 +22,27 @@ import (
 
 // dialer opens timestamped connections, and closes those still open when the client is closed.
 type dialer struct {
-	timeout  time.Duration
-	tls      *tls.Config
-	proxy    *proxy          // nil: none
-	sources  *socket.Sources // nil: the system picks
-	pins     allow.Pins
-	pinned   atomic.Uint64 // number of dials to pinned hosts
-	http2    bool
-	lifetime context.Context // ends with the client
-	end      context.CancelFunc
-	dials    sync.WaitGroup
-	sweep    socket.Sweepers
-	mu       sync.Mutex
-	open     map[*Conn]struct{} // nil: closed
+	timeout   time.Duration
+	tls       *tls.Config
+	proxy     *proxy          // nil: none
+	sources   *socket.Sources // nil: the system picks
+	pins      allow.Pins
+	pinned    atomic.Uint64 // number of dials to pinned hosts
+	http2     bool
+	alwaysNew bool            // each request opens a connection
+	lifetime  context.Context // ends with the client
+	end       context.CancelFunc
+	dials     sync.WaitGroup
+	sweep     socket.Sweepers
+	mu        sync.Mutex
+	open      map[*Conn]struct{} // nil: closed
 }
 
 func newDialer(timeout time.Duration, config *tls.Config, s *Settings, p *proxy) *dialer {
 	socket.HoldStamping()
 	d := &dialer{
 		timeout: timeout, tls: config, proxy: p, sources: socket.NewSources(s.Sources), pins: s.Pins, http2: s.HTTP2,
-		open: make(map[*Conn]struct{}),
+		alwaysNew: s.New, open: make(map[*Conn]struct{}),
 	}
 	d.sweep.PacketTimes = s.PacketTimes
 	d.lifetime, d.end = context.WithCancel(context.Background())

@@ -28,10 +28,9 @@ import (
 // scheduled, one after another, before a request is sent. Here the caller's goroutine opens the connection, writes the
 // request and reads the head of the response. Idle connections are reused, the last used first.
 type http1Pool struct {
-	dialer    *dialer
-	alwaysNew bool // each request opens a connection
-	idle      idle[*http1Conn]
-	late      atomic.Bool // bodies end later than lingerWait, so that it is not worth to linger
+	dialer *dialer
+	idle   idle[*http1Conn]
+	late   atomic.Bool // bodies end later than lingerWait, so that it is not worth to linger
 }
 
 // http1Conn is a connection of the pool. Between requests nothing reads it.
@@ -84,7 +83,7 @@ func (p *http1Pool) roundTrip(ctx context.Context, q *Outgoing, user User) (*htt
 		b.writer.Wait() // whether any byte was written decides whether the request may be retried
 		return nil, b.cause(cmp.Or(unsent, err))
 	}
-	b.body, b.noReuse = response.Body, p.alwaysNew || response.Close || unsent != nil
+	b.body, b.noReuse = response.Body, p.dialer.alwaysNew || response.Close || unsent != nil
 	b.framing.reset(len(response.TransferEncoding) > 0, response.ContentLength)
 	response.Body = b
 	return response, nil
@@ -197,7 +196,7 @@ func (p *http1Pool) appendHead(dst []byte, q *Outgoing) []byte {
 	if absolute && proxy.header != "" {
 		dst = appendHeader(dst, "Proxy-Authorization", proxy.header)
 	}
-	if p.alwaysNew {
+	if p.dialer.alwaysNew {
 		dst = appendHeader(dst, "Connection", "close")
 	}
 	if q.Body != nil {

@@ -23,7 +23,6 @@ import (
 type http2Pool struct {
 	dialer    *dialer
 	transport http2.Transport //nolint:staticcheck // net/http's own makes the connections itself
-	alwaysNew bool            // each request opens a connection
 	idle      idle[*http2Conn]
 }
 
@@ -34,8 +33,8 @@ type http2Conn struct {
 	origin origin
 }
 
-func newHTTP2Pool(d *dialer, alwaysNew bool) *http2Pool {
-	p := &http2Pool{dialer: d, alwaysNew: alwaysNew}
+func newHTTP2Pool(d *dialer) *http2Pool {
+	p := &http2Pool{dialer: d}
 	p.transport.DisableCompression = true     //nolint:staticcheck // as above
 	p.transport.MaxHeaderListSize = headLimit //nolint:staticcheck // as above
 	// The library may still count the previous stream when the next request takes the connection.
@@ -135,7 +134,7 @@ func (b *http2Body) Close() error {
 	if b.pool == nil {
 		return err
 	}
-	if b.whole && !b.pool.alwaysNew && b.conn.conn.sentAll() {
+	if b.whole && !b.pool.dialer.alwaysNew && b.conn.conn.sentAll() {
 		b.pool.idle.put(b.conn.origin, b.conn)
 	} else {
 		b.conn.Close()

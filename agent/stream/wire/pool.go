@@ -74,9 +74,9 @@ func NewPool(s *Settings, connectTimeout time.Duration, base *tls.Config) (*Pool
 	}
 	d := newDialer(connectTimeout, base, s, proxy)
 	if s.HTTP2 {
-		return &Pool{d, newHTTP2Pool(d, s.New)}, nil
+		return &Pool{d, newHTTP2Pool(d)}, nil
 	}
-	return &Pool{d, &http1Pool{dialer: d, alwaysNew: s.New}}, nil
+	return &Pool{d, &http1Pool{dialer: d}}, nil
 }
 
 // RoundTrip sends a request and blocks until it has the head of the response. It calls user.GotConn as soon as it has a
@@ -89,7 +89,12 @@ func (p *Pool) RoundTrip(ctx context.Context, q *Outgoing, user User) (*http.Res
 // later request. It does nothing if each request opens a connection. It blocks until the connection is open, for at
 // most the connect timeout. With TLS 1.3, requests can use the connection only after ticketTime plus two round trips:
 // see takeTickets.
-func (p *Pool) Preconnect(ctx context.Context, u *url.URL) error { return p.http.preconnect(ctx, u) }
+func (p *Pool) Preconnect(ctx context.Context, u *url.URL) error {
+	if p.dialer.alwaysNew {
+		return nil
+	}
+	return p.http.preconnect(ctx, u)
+}
 
 // Check opens a connection to a URL's host, TLS included, and closes it. It blocks for at most the connect timeout,
 // twice that for HTTP/2, where the host must answer a ping. It fails with a DialError if there is no connection.
@@ -172,9 +177,6 @@ func (i *idle[C]) put(to origin, c C) {
 
 // preconnect implements version.
 func (p *http1Pool) preconnect(ctx context.Context, u *url.URL) error {
-	if p.alwaysNew {
-		return nil
-	}
 	c, err := p.open(ctx, u)
 	if err != nil {
 		return err
@@ -210,9 +212,6 @@ func (c *http1Conn) takeTickets() bool { return c.silentUntil(time.Now().Add(2*c
 
 // preconnect implements version.
 func (p *http2Pool) preconnect(ctx context.Context, u *url.URL) error {
-	if p.alwaysNew {
-		return nil
-	}
 	c, err := p.open(ctx, u)
 	if err != nil {
 		return err

@@ -37,7 +37,7 @@ func TestFailedRequestIsNotBeingWritten(t *testing.T) {
 	one, _ := testserver.OpenSocket(t)
 	u := &url.URL{Scheme: "http", Host: "a"}
 	d := newTestPool(t, Settings{}).dialer
-	p := &http1Pool{dialer: d, alwaysNew: false}
+	p := &http1Pool{dialer: d}
 	c := &http1Conn{
 		Conn:   &Conn{Conn: closingConn{one, make(chan struct{}), make(chan struct{})}, Socket: one, remove: d.remove},
 		origin: origin{"http", "a"},
