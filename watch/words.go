@@ -26,23 +26,18 @@ func Span(d time.Duration) string { return words.Span(math.Round(d.Seconds())) }
 
 // Rate formats a number per second.
 func Rate(v float64) string {
-	switch {
-	case math.IsNaN(v) || math.IsInf(v, 0) || v < 0:
+	if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
 		return Unknown
-	case v < 10:
-		return fmt.Sprintf("%.2f", v)
-	case v < 100:
-		return fmt.Sprintf("%.1f", v)
 	}
-	return words.Whole(v)
+	return words.Millis(v) // the same digits
 }
 
 // Milliseconds formats a value of a distribution, which may be nil.
 func Milliseconds(d *spatev1.WindowDistribution, v float64) string {
-	if d == nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+	if d == nil {
 		return Unknown
 	}
-	return words.Millis(v)
+	return Rate(v) // the same digits
 }
 
 // quantile formats milliseconds, n/a if there are none.

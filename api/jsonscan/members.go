@@ -81,13 +81,7 @@ func Each(data []byte, visit func(element []byte)) {
 }
 
 // List decodes a JSON array. It returns nil for anything else.
-func List(data json.RawMessage) []json.RawMessage {
-	var all []json.RawMessage
-	if json.Unmarshal(data, &all) != nil {
-		return nil
-	}
-	return all
-}
+func List(data json.RawMessage) []json.RawMessage { return decoded[[]json.RawMessage](data) }
 
 // Unquoted returns what is between the quotes of a JSON string. It returns nil for an empty string and for anything
 // else.
@@ -143,20 +137,18 @@ func Filled(value []byte) bool {
 
 // Object decodes a JSON object. It returns nil for anything else.
 func Object(data json.RawMessage) map[string]json.RawMessage {
-	var o map[string]json.RawMessage
-	if json.Unmarshal(data, &o) != nil {
-		return nil
-	}
-	return o
+	return decoded[map[string]json.RawMessage](data)
 }
 
 // Text decodes a JSON string. It returns "" for anything else.
-func Text(data json.RawMessage) string {
-	var s string
-	if json.Unmarshal(data, &s) != nil {
-		return ""
+func Text(data json.RawMessage) string { return decoded[string](data) }
+
+// decoded decodes JSON. It returns a zero value for anything but a T.
+func decoded[T any](data json.RawMessage) (v T) {
+	if json.Unmarshal(data, &v) != nil {
+		return *new(T) // v may have a part of it
 	}
-	return s
+	return v
 }
 
 // DecodeCount decodes a number of tokens. Some servers write 12.0. A number too large for its type becomes the largest

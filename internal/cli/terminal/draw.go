@@ -142,7 +142,7 @@ func (m *model) barLine(s *watch.Stage) string {
 		return labelled("not run", bad.Render(clean(s.Ended.GetFailure())))
 	}
 	if s.Ended != nil {
-		return labelled("ended", watch.Span(s.Elapsed())+" · "+endWords(s))
+		return labelled("ended", watch.Span(s.Elapsed())+" · "+judged(watch.End(s)))
 	}
 	part, known := s.Part()
 	if !known {
@@ -167,19 +167,9 @@ func (m *model) bar(part float64, text string) string {
 	return drawn.Render(Bar(part, cells, "━", "─")) + " " + text
 }
 
-// endWords says how a stage ended.
-func endWords(s *watch.Stage) string {
-	text, well := watch.End(s)
+// judged renders a text as bad unless it is about something that is well.
+func judged(text string, well bool) string {
 	if !well {
-		return bad.Render(text)
-	}
-	return text
-}
-
-// errorWords counts failures by class.
-func errorWords(s *watch.Stage) string {
-	text, none := watch.Errors(s)
-	if !none {
 		return bad.Render(text)
 	}
 	return text
@@ -202,7 +192,7 @@ func (m *model) pace(s *watch.Stage, windows []*spatev1.StageWindow) []string {
 		return float64(w.GetWhole().GetCompleted()) / float64(max(1, w.GetWhole().GetSeconds()))
 	})
 	if s.Started.GetWhole() {
-		return []string{m.trend("completed", done, completed, "/s"), labelled("failed", errorWords(s))}
+		return []string{m.trend("completed", done, completed, "/s"), labelled("failed", judged(watch.Errors(s)))}
 	}
 	output := lists.Each(windows, func(w *spatev1.StageWindow) float64 { return w.GetWhole().GetFramesPerSecond() })
 	if p != nil && p.OutputTokensPerSecond != nil {
@@ -216,7 +206,7 @@ func (m *model) pace(s *watch.Stage, windows []*spatev1.StageWindow) []string {
 	return []string{
 		m.trend("completed", done, completed, "/s"),
 		m.trend("output", watch.Output(s), output, ""),
-		labelled("failed", errorWords(s)),
+		labelled("failed", judged(watch.Errors(s))),
 	}
 }
 
