@@ -25,12 +25,16 @@ func TestSustainedIsThatOfTheSteadyPart(t *testing.T) {
 			t.Errorf("%v: %v, want %v", c.steady, *got, c.want)
 		}
 	}
-	stage := StageResult{RequestThroughput: &whole, Steady: &Steady{DurationS: 1, RequestThroughput: 12.5}}
+	stage := StageResult{Complete: true, RequestThroughput: &whole,
+		Steady: &Steady{DurationS: 1, RequestThroughput: 12.5}}
 	if got := stage.Lowered(); got != 0 { // of an open loop the difference is chance
 		t.Errorf("an open loop is lowered by %v", got)
 	}
 	if stage.Load.Concurrency = new(uint32(8)); math.Abs(stage.Lowered()-0.2) > 1e-9 {
 		t.Errorf("a closed loop is lowered by %v", stage.Lowered())
+	}
+	if stage.Complete = false; stage.Lowered() != 0 {
+		t.Errorf("a stage that lacks an agent's part is lowered by %v", stage.Lowered())
 	}
 	if got, tokens := new(StageResult).Sustained(); got != nil || tokens != nil {
 		t.Errorf("nothing is %v, %v", got, tokens)

@@ -23,9 +23,11 @@ func (s *StageResult) Sustained() (requests, outputTokens *float64) {
 	return s.RequestThroughput, s.OutputTokenThroughput
 }
 
-// Lowered returns the share by which ramp-up and drain lower the throughput of a closed loop, 0 if it is not known.
+// Lowered returns the share by which ramp-up and drain lower the throughput of a closed loop, 0 if it is not known: the
+// rest of an incomplete stage is lower for other reasons.
 func (s *StageResult) Lowered() float64 {
-	if s.Steady == nil || s.Load.Concurrency == nil || s.RequestThroughput == nil || s.Steady.RequestThroughput <= 0 {
+	if !s.Complete || s.Steady == nil || s.Load.Concurrency == nil || s.RequestThroughput == nil ||
+		s.Steady.RequestThroughput <= 0 {
 		return 0
 	}
 	return max(0, 1-*s.RequestThroughput/s.Steady.RequestThroughput)
