@@ -3,7 +3,10 @@ package runfiles
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"math"
+	"os"
 	"path/filepath"
 	"strconv"
 
@@ -27,50 +30,105 @@ type row struct {
 }
 
 // rowsIn returns a function that reads a stage's rows from the file of request rows in a directory, or nil if there is
-// none.
+// none. It reads the file again each time, and holds few of its rows.
 func rowsIn(dir string) (func(uint32, func(*compare.Request) error) error, error) {
 	path := filepath.Join(dir, "requests."+requests.Parquet)
-	rows, err := readRows(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil //nolint:nilnil // nil is the answer: there are no rows
-	case err != nil:
-		return nil, fmt.Errorf("read request rows from %s: %w", path, err)
-	}
-	return byStage(rows)
-}
-
-// readRows reads the rows of a Parquet file. The reader panics on some damaged files: that is an error, too.
-func readRows(path string) (rows []row, err error) {
-	defer func() {
-		if reason := recover(); reason != nil {
-			rows, err = nil, fmt.Errorf("the file is damaged: %v", reason)
-		}
-	}()
-	return parquet.ReadFile[row](path)
-}
-
-// byStage returns a function that passes on the measured requests of a stage.
-func byStage(rows []row) (func(uint32, func(*compare.Request) error) error, error) {
-	stages := make(map[uint32][]compare.Request)
-	for i := range rows {
-		r := &rows[i]
-		if r.Unmeasured {
-			continue
-		}
-		var err error
-		if r.BodyHash, err = strconv.ParseUint(r.Hash, 16, 64); err != nil {
-			return nil, fmt.Errorf("row %d: body_hash %q is not a hash", i+1, r.Hash)
-		}
-		r.FirstTokenNs, r.LastTokenNs, r.Completed = r.First, r.Last, !r.Cancelled && r.ErrorClass == nil
-		stages[r.Stage] = append(stages[r.Stage], r.Request)
-	}
-	return func(stage uint32, each func(*compare.Request) error) error {
-		for i := range stages[stage] {
-			if err := each(&stages[stage][i]); err != nil {
-				return err
-			}
+	read := func(stage uint32, each func(*compare.Request) error) error {
+		if err := readRows(path, stage, each); err != nil {
+			return fmt.Errorf("read request rows from %s: %w", path, err)
 		}
 		return nil
-	}, nil
+	}
+	err := read(math.MaxUint32, nil) // no stage: the file is opened
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil //nolint:nilnil // nil is the answer: there are no rows
+	}
+	return read, err
+}
+
+// batch is how many rows are read at a time.
+const batch = 512
+
+// readRows passes on the measured requests of a stage. each must not keep what it gets.
+func readRows(path string, stage uint32, each func(*compare.Request) error) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	var groups []parquet.RowGroup
+	if err := guard(func() (err error) { groups, err = groupsOf(file, stage); return err }); err != nil {
+		return err
+	}
+	rows := make([]row, batch)
+	for _, group := range groups {
+		reader := parquet.NewGenericRowGroupReader[row](group)
+		for end := false; !end; {
+			var n int
+			clear(rows) // the reader would write to where pointers of earlier rows point
+			err := guard(func() (err error) { n, err = reader.Read(rows); return err })
+			if end = errors.Is(err, io.EOF); n == 0 && err == nil {
+				err = errors.New("the file is damaged: it has fewer rows than it says")
+			}
+			if err != nil && !end {
+				return errors.Join(err, reader.Close())
+			}
+			for i := range rows[:n] {
+				if r := &rows[i]; r.Stage == stage && !r.Unmeasured {
+					if err := r.pass(each); err != nil {
+						return errors.Join(err, reader.Close())
+					}
+				}
+			}
+		}
+		if err := reader.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// guard calls a function of the reader of Parquet, which panics on some damaged files: that is an error, too.
+func guard(read func() error) (err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("the file is damaged: %v", reason)
+		}
+	}()
+	return read()
+}
+
+// groupsOf returns the row groups of a file that may have rows of a stage.
+func groupsOf(file *os.File, stage uint32) (some []parquet.RowGroup, err error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	f, err := parquet.OpenFile(file, info.Size())
+	if err != nil {
+		return nil, err
+	}
+	column, ok := f.Schema().Lookup("stage")
+	if !ok {
+		return nil, errors.New("the file has no column stage")
+	}
+	for _, group := range f.RowGroups() {
+		chunk, is := group.ColumnChunks()[column.ColumnIndex].(*parquet.FileColumnChunk)
+		if is {
+			if low, high, known := chunk.Bounds(); known && (stage < low.Uint32() || stage > high.Uint32()) {
+				continue
+			}
+		}
+		some = append(some, group)
+	}
+	return some, nil
+}
+
+// pass passes on the request of a row.
+func (r *row) pass(each func(*compare.Request) error) (err error) {
+	if r.BodyHash, err = strconv.ParseUint(r.Hash, 16, 64); err != nil {
+		return fmt.Errorf("request %d: body_hash %q is not a hash", r.Index, r.Hash)
+	}
+	r.FirstTokenNs, r.LastTokenNs, r.Completed = r.First, r.Last, !r.Cancelled && r.ErrorClass == nil
+	return each(&r.Request)
 }

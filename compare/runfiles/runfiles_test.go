@@ -2,6 +2,7 @@ package runfiles
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -105,7 +106,11 @@ func TestUnreadable(t *testing.T) {
 		"read request rows from ":    {"results.json": minimal, "requests.parquet": "PAR1PAR1"},
 		"requests.parquet: ":         {"results.json": minimal, "requests.parquet": ""},
 	} {
-		if f, err := Open(write(t, files)); err == nil || !strings.Contains(err.Error(), name) {
+		f, err := Open(write(t, files))
+		if err == nil {
+			err = f.Requests(0, func(*compare.Request) error { return nil })
+		}
+		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v, %v", name, f, err)
 		}
 	}
@@ -125,8 +130,61 @@ func FuzzFiles(f *testing.F) {
 		if err := os.WriteFile(path, rows, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if read, err := readRows(path); err == nil {
-			_, _ = byStage(read)
-		}
+		_ = readRows(path, 0, func(*compare.Request) error { return nil })
 	})
+}
+
+// The rows of a stage are read from all groups that may have some, and without a value of a row before.
+func TestRowsOfAStage(t *testing.T) {
+	dir := t.TempDir()
+	file, err := os.Create(filepath.Join(dir, "requests.parquet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := parquet.NewGenericWriter[row](file)
+	const each = 3 * batch / 2
+	for _, stage := range []uint32{0, 1, 1} {
+		rows := make([]row, each)
+		for i := range rows {
+			rows[i] = row{Stage: stage, Unmeasured: i%10 == 9, Hash: "ff"}
+			if rows[i].Index = uint64(i); i%2 == 0 {
+				rows[i].First = new(int64(i))
+			}
+		}
+		if _, err := w.Write(rows); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(w.Close(), file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	read, err := rowsIn(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for stage, want := range []int{each - each/10, 2 * (each - each/10), 0} {
+		n := 0
+		err := read(uint32(stage), func(r *compare.Request) error {
+			n++
+			if first := r.FirstTokenNs; r.BodyHash != 255 || (first == nil) == (r.Index%2 == 0) ||
+				first != nil && *first != int64(r.Index) {
+				t.Fatalf("%+v", r)
+			}
+			return nil
+		})
+		if err != nil || n != want {
+			t.Errorf("stage %d: %d requests, want %d, %v", stage, n, want, err)
+		}
+	}
+	file, err = os.Open(filepath.Join(dir, "requests.parquet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if groups, err := groupsOf(file, 1); err != nil || len(groups) != 2 {
+		t.Errorf("%d groups, want 2 of 3, %v", len(groups), err)
+	}
 }
