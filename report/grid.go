@@ -180,6 +180,7 @@ type column struct {
 var columns = []column{
 	{requestRate, "requests_per_second", "Request Throughput (req/s)", "Request\nThroughput\n(req/s)", "req\n/s"},
 	{outputTokens, "tokens_per_second", "Output Token Throughput (tok/s)", "Output Token\nThroughput\n(tok/s)", "tok\n/s"},
+	{textRate, "", "Text Throughput (texts/s)", "Text\nThroughput\n(texts/s)", "text\n/s"},
 	{"e2e_ms.mean", "e2e", "Mean E2E Latency (ms)", "Mean\nE2E\n(ms)", "E2E\nmean"},
 	{"e2e_ms.p99", "e2e_p99", "P99 E2E Latency (ms)", "P99\nE2E\n(ms)", "E2E\np99"},
 	{"ttft_ms.mean", "ttft", "Mean TTFT (ms)", "Mean\nTTFT\n(ms)", "TTFT\nmean"},
@@ -190,10 +191,14 @@ var columns = []column{
 }
 
 // Numbers that are no latencies.
-const requestRate, outputTokens, goodShare = "request_throughput", "output_token_throughput", "goodput.share"
+const (
+	requestRate, outputTokens = "request_throughput", "output_token_throughput"
+	textRate, goodShare       = "text_throughput", "goodput.share"
+)
 
 // columns returns the columns of the table. It leaves out those that only streams fill, if the answers of all stages
-// were requested in one piece, then also output tokens, if no stage has any, and goodput, if the plan has no SLO.
+// were requested in one piece, then also output tokens, if no stage has any, texts, if none counts them, and goodput, if
+// the plan has no SLO.
 func (g *grid) columns() []column {
 	streams := slices.ContainsFunc(g.stages, func(s results.StageResult) bool { return s.Stream })
 	tokens := slices.ContainsFunc(g.stages, func(s results.StageResult) bool { return s.OutputTokenThroughput != nil })
@@ -201,6 +206,8 @@ func (g *grid) columns() []column {
 		switch c.name {
 		case goodShare:
 			return g.stages[0].Goodput == nil
+		case textRate:
+			return !slices.ContainsFunc(g.stages, func(s results.StageResult) bool { return s.TextThroughput != nil })
 		case outputTokens:
 			return !streams && !tokens
 		}
@@ -237,7 +244,7 @@ func partCells(s *results.StageResult, requests, tokens *float64, part *results.
 			value = requests
 		case outputTokens:
 			value = tokens
-		case goodShare:
+		case goodShare, textRate:
 			continue
 		}
 		cells = append(cells, markedText(value, s.MarkIn(part, c.name)))

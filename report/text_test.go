@@ -136,6 +136,19 @@ func TestPublishedNumbers(t *testing.T) {
 	}
 }
 
+// Stages whose requests have texts have a column of texts per second, with the mark of requests per second.
+func TestTextsPerSecond(t *testing.T) {
+	r := sweep()
+	r.Stages = r.Stages[:1]
+	s := &r.Stages[0]
+	s.Stream, s.OutputTokenThroughput, s.TextThroughput = false, nil, new(4.32)
+	s.Trust = trust.Trust{Checks: []trust.Check{{Verdict: trust.Suspect, Touches: []string{requestRate}}}}
+	var b strings.Builder
+	if err := Table(&b, r, 0); err != nil || !strings.Contains(b.String(), "(texts/s)") || !strings.Contains(b.String(), " 4.32! ") {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+}
+
 func TestTable(t *testing.T) {
 	for name, c := range map[string]struct {
 		width int

@@ -24,6 +24,8 @@ func (r *StageResult) Number(name string) *float64 {
 		return r.RequestThroughput
 	case "output_token_throughput":
 		return r.OutputTokenThroughput
+	case "text_throughput":
+		return r.TextThroughput
 	case "total_token_throughput":
 		return r.TotalTokenThroughput
 	case "goodput.share":
@@ -52,6 +54,9 @@ func (r *StageResult) Mark(number string) string { return r.MarkIn(&r.Latencies,
 // MarkIn is Mark for a number of a part of the stage, whose latencies are given: what doubts a number of the stage
 // doubts that of its parts.
 func (r *StageResult) MarkIn(part *Latencies, number string) string {
+	if number == "text_throughput" {
+		number = "request_throughput" // whose texts they are
+	}
 	metric, statistic, _ := strings.Cut(number, ".")
 	switch {
 	case r.Trust.Doubts(number):

@@ -68,6 +68,11 @@ func (g Group) Tokens() bool {
 	return g.Streams() || slices.ContainsFunc(g.Rows, func(r Row) bool { return r.Stage.OutputTokenThroughput != nil })
 }
 
+// Texts reports whether the table has a column for texts per second.
+func (g Group) Texts() bool {
+	return slices.ContainsFunc(g.Rows, func(r Row) bool { return r.Stage.TextThroughput != nil })
+}
+
 // Row is a stage in its table.
 type Row struct {
 	// Stage is the stage's result.

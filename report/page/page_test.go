@@ -174,14 +174,16 @@ func TestOnlyStreamsHaveTTFT(t *testing.T) {
 	}
 }
 
-// A table of answers in one piece has a column for output tokens if those of one of its stages are known.
+// A table of answers in one piece has columns for output tokens and texts if those of one of its stages are known.
 func TestTablesWithoutTokensHaveNoColumnForThem(t *testing.T) {
 	in := input(trust.Valid, stage(0, "t", 1, trust.Valid), stage(1, "t", 2, trust.Valid))
 	for i := range in.Groups[0].Rows {
 		in.Groups[0].Rows[i].Stage.Stream = false
 	}
-	for unknown, columns := range []int{6, 6, 5} { // stages whose tokens are not known
-		if unknown > 0 {
+	for unknown, columns := range []int{6, 6, 5, 6} { // stages whose tokens are not known; then texts of one are
+		if unknown > 2 {
+			in.Groups[0].Rows[1].Stage.TextThroughput = new(2.5)
+		} else if unknown > 0 {
 			in.Groups[0].Rows[unknown-1].Stage.OutputTokenThroughput = nil
 		}
 		_, table, _ := strings.Cut(written(t, in), "<h3>table</h3>")
