@@ -48,7 +48,7 @@ func Of(run *compare.Run) (h *results.Headline, changes *compare.Comparison, err
 	w := &writer{Headline: &results.Headline{Sentences: []string{}, Stages: []uint32{}}, run: run,
 		r: results.InPlanTime(run.Result)}
 	w.curves = w.curvesOf()
-	w.say("%s", capital(plain(w.wrong())))
+	w.say("%s", capital(w.wrong()))
 	names, searched := tables.TargetNames(w.r), slices.ContainsFunc(w.r.Run.Series, found)
 	switch w.Kind = Target; {
 	case len(w.curves) == 0:
@@ -115,7 +115,7 @@ func (w *writer) wrong() string {
 		parts = append(parts, "the result is incomplete: "+andMore(missing[0], n))
 	}
 	parts = append(parts, w.failures(), w.left(trust.Invalid))
-	return words.Joined("; ", parts...)
+	return words.Joined("; ", lists.Each(parts, plain)...)
 }
 
 // andMore adds to the first of n items how many others there are.
@@ -153,8 +153,9 @@ func (w *writer) failures() string {
 // has.
 func (w *writer) left(v trust.Verdict) string {
 	n, why, rests := 0, "", false
-	said := func(c trust.Check) bool { // by failures
-		return len(w.r.Stages) == 1 && w.r.Stages[0].Requests.Failed > 0 && (c.Name == "errors" || c.Name == "measured")
+	said := func(c trust.Check) bool { // elsewhere, or by failures
+		return c.Verdict != v || len(w.r.Stages) == 1 && w.r.Stages[0].Requests.Failed > 0 &&
+			(c.Name == "errors" || c.Name == "measured")
 	}
 	for s := range lists.Refs(w.r.Stages) {
 		if s.Trust.Verdict != v {

@@ -212,6 +212,16 @@ var cases = []of{
 		ended("failed", "dynamo is hopeless")(r)
 		r.Run.Missing = []string{"the run failed: dynamo is hopeless", "stage 1: the stage ended early: dynamo is hopeless"}
 	}},
+	{name: "failed by a server's answers", loads: []load{with(one, func(l *load) {
+		l.fail, l.most, l.verdict, l.check = 1, 40, trust.Invalid, "the server answered 404 to all 40 requests"
+	})}, make: func(r *results.Result) {
+		const answers = `vllm is hopeless: 404: {"error": {"message": "no such model", "more": {"a": 1}}}; fail_fast: false sends the rest`
+		ended("failed", answers)(r)
+		r.Run.Missing = []string{answers}
+		checks := &r.Stages[0].Trust.Checks
+		(*checks)[0].Name = "measured"
+		*checks = append(*checks, trust.Check{Name: "completeness", Verdict: trust.Suspect, Words: "ended early: " + answers})
+	}},
 	{name: "did not end", loads: each(one, 16, 1, 8), make: func(r *results.Result) { r.Run.Outcome, r.Run.Complete = nil, false }},
 	{name: "incomplete", loads: []load{one, with(one, func(l *load) { l.concurrency, l.missing = 8, "agent b was lost" })}, make: func(r *results.Result) {
 		r.Run.Complete, r.Run.Missing = false, []string{"stage 2: agent b was lost", "stage 2: totals of agent b"}
