@@ -173,18 +173,15 @@ func (s *Stage) checkEndpoints(ctx context.Context) error {
 
 // engines are servers that name themselves as the owner of their models.
 var engines = map[string]string{
-	"vllm":         "vLLM",
-	"sglang":       "SGLang",
-	"tensorrt_llm": "TensorRT-LLM",
-	"llamacpp":     "llama.cpp",
-	ownSimulator:   "Spate simulator",
+	"vllm":              "vLLM",
+	"sglang":            "SGLang",
+	"tensorrt_llm":      "TensorRT-LLM",
+	"llamacpp":          "llama.cpp",
+	stream.OwnSimulator: "Spate simulator",
 }
 
 // others are servers that are known by their APIs, or gateways that do not name the engines behind them.
 var others = map[string]string{"tgi": "TGI", "tei": "TEI", "triton": "Triton", "nvidia": "Dynamo"}
-
-// ownSimulator is the owner of the simulator's models. The simulator accepts any model name unless it is given one.
-const ownSimulator = "spate"
 
 // server finds out what the server is, which model it serves, and how its endpoints differ.
 func (f *finder) server(ctx context.Context) {
@@ -200,7 +197,7 @@ func (f *finder) server(ctx context.Context) {
 	f.elsewhere = f.requests - before
 	model := f.model(first.models)
 	f.owner = model.Owner
-	if f.owner != ownSimulator {
+	if f.owner != stream.OwnSimulator {
 		f.found.Models = lists.Each(first.models, func(m api.Model) string { return m.ID })
 	}
 	f.setMaxTokens(model.MaxModelTokens)
@@ -308,7 +305,7 @@ func (f *finder) model(models []api.Model) api.Model {
 		return api.Model{}
 	case m != nil:
 		return *m
-	case models[0].Owner == ownSimulator:
+	case models[0].Owner == stream.OwnSimulator:
 		return models[0]
 	case wanted != "":
 		f.note("The server does not list the model %q; it lists %s.", wanted, listed(models))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/workload"
 	"github.com/spate-load/spate/workload/content"
@@ -125,7 +126,7 @@ func (f *finder) useUncounted(why string) {
 		f.note("Each word of a prompt counts as one token: the server's tokens and its chat template are not known. For "+
 			"exact lengths, set the target's tokenizer to file:PATH, the model's tokenizer.json. Why they could not be "+
 			"counted: %s.", why)
-	case f.owner != ownSimulator: // for the simulator a word is a token
+	case f.owner != stream.OwnSimulator: // for the simulator a word is a token
 		f.note("Each word of a prompt counts as one token, which is not checked, and the chat template is not " +
 			"known. For exact lengths, set the target's tokenizer to auto or file:PATH.")
 	}

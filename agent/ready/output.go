@@ -42,7 +42,7 @@ const (
 func (f *finder) output(ctx context.Context) {
 	open, running := f.exactByPlan(), f.runningByPlan()
 	exact := open && f.stage.GetTarget().GetExactOutput() == "auto"
-	own, whole := f.owner == ownSimulator, !defaults.Streams(f.stage.GetTarget())
+	own, whole := f.owner == stream.OwnSimulator, !defaults.Streams(f.stage.GetTarget())
 	if f.api().Trials && !f.unreachable && !own && (exact || running || whole) {
 		ctx, cancel := context.WithTimeout(ctx, trialLimit)
 		defer cancel()
@@ -122,7 +122,7 @@ func (f *finder) noteInexact(why string) {
 // such servers have it, and else by the server's name.
 func (f *finder) acceptsLength() bool {
 	a := f.api()
-	return a.AlwaysExact || f.owner == ownSimulator || slices.Contains(a.ExactServers, f.owner)
+	return a.AlwaysExact || f.owner == stream.OwnSimulator || slices.Contains(a.ExactServers, f.owner)
 }
 
 // lengthFields names the fields that request exact outputs.

@@ -23,6 +23,7 @@ func TestReady(t *testing.T) {
 		asked  []string
 	}{
 		"lists another model":                  {nil, map[string]int{models: 200, chat: 404}, "POST /v1/chat/completions: 404", []string{models, chat}},
+		"lists another model, a simulator":     {nil, map[string]int{models: 200, chat: 500}, "", []string{models}},
 		"lists another model, serves this one": {nil, map[string]int{models: 200, chat: 200}, "", []string{models, chat}},
 		"lists models":                         {nil, map[string]int{models: 200, chat: 500}, "", []string{models}},
 		"lists no models":                      {nil, map[string]int{chat: 200}, "", []string{models, chat}},
@@ -54,7 +55,8 @@ func TestReady(t *testing.T) {
 				}
 				w.WriteHeader(status)
 				if r.Method == http.MethodGet && strings.Contains(name, "another model") {
-					_, _ = io.WriteString(w, `{"data": [{"id": "another"}]}`)
+					owner := map[bool]string{true: OwnSimulator, false: "vllm"}[strings.Contains(name, "simulator")]
+					_, _ = io.WriteString(w, `{"data": [{"id": "another", "owned_by": "`+owner+`"}]}`)
 				}
 			}))
 			defer s.Close()

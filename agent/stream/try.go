@@ -251,8 +251,12 @@ func Unreachable(err error) bool {
 	return false
 }
 
-// Unnamed stands for a model that is not known yet.
-const Unnamed = "-"
+const (
+	// Unnamed stands for a model that is not known yet.
+	Unnamed = "-"
+	// OwnSimulator is the owner of the simulator's models. The simulator accepts any model name unless it is given one.
+	OwnSimulator = "spate"
+)
 
 // Ready returns nil if an endpoint is ready for requests, and else an *Error with what it answers. With a path in r,
 // the answer's status decides; else a short request does, which generates one token. If r is nil, an endpoint that
@@ -267,7 +271,7 @@ func (c *Client) Ready(ctx context.Context, endpoint int, r *spatev1.Ready) erro
 	}
 	if r == nil {
 		models, err := c.Models(ctx, endpoint)
-		listed := slices.ContainsFunc(models, func(m api.Model) bool { return m.ID == c.model })
+		listed := slices.ContainsFunc(models, func(m api.Model) bool { return m.ID == c.model || m.Owner == OwnSimulator })
 		if !notReady(err) && !refusesKey(err) && (listed || len(models) == 0 || c.model == Unnamed) {
 			return nil
 		}
