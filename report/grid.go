@@ -197,8 +197,8 @@ const (
 )
 
 // columns returns the columns of the table. It leaves out those that only streams fill, if the answers of all stages
-// were requested in one piece, then also output tokens, if no stage has any, texts, if none counts them, and goodput, if
-// the plan has no SLO.
+// were requested in one piece, then also output tokens, if no stage has any, texts, if none are counted, and goodput,
+// if the plan has no SLO.
 func (g *grid) columns() []column {
 	streams := slices.ContainsFunc(g.stages, func(s results.StageResult) bool { return s.Stream })
 	tokens := slices.ContainsFunc(g.stages, func(s results.StageResult) bool { return s.OutputTokenThroughput != nil })

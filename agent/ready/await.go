@@ -149,7 +149,7 @@ func proxyHint() string {
 // answerWords returns what an endpoint answered, in one line.
 func answerWords(err error) string {
 	const most = 200
-	text := words.Printable(strings.Join(strings.Fields(err.Error()), " "))
+	text := words.Printable(strings.Join(strings.Fields(words.Message(err.Error())), " "))
 	if rest, ok := strings.CutPrefix(text, "connect to "); ok {
 		_, text, _ = strings.Cut(rest, ": ")
 	}

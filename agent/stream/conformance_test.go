@@ -21,6 +21,7 @@ import (
 	"github.com/spate-load/spate/api/jsonscan"
 	"github.com/spate-load/spate/api/registry"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -437,7 +438,7 @@ var answerCases = []answerCase{
 	{"an HTTP error", func(f form) (string, outcome) {
 		return "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n" +
 				f.refusal,
-			outcome{Class: spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, Err: "429 Too Many Requests: " + f.refusal}
+			outcome{Class: spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, Err: "429 Too Many Requests: " + words.Message(f.refusal)}
 	}},
 	{"a very long frame", func(f form) (string, outcome) {
 		long := strings.Repeat("x", frameLimit/4)

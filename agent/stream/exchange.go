@@ -17,6 +17,7 @@ import (
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/jsonscan"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -196,7 +197,7 @@ func (x *exchange) refusal(r *http.Response) {
 		x.fail(err)
 		return
 	}
-	text := ": " + string(message[:n])
+	text := bodyExcerpt([]byte(words.Message(string(message[:n]))))
 	if n == 0 {
 		text = " with an empty body"
 	}

@@ -271,7 +271,9 @@ func (c *Client) Ready(ctx context.Context, endpoint int, r *spatev1.Ready) erro
 	}
 	if r == nil {
 		models, err := c.Models(ctx, endpoint)
-		listed := slices.ContainsFunc(models, func(m api.Model) bool { return m.ID == c.model || m.Owner == OwnSimulator })
+		listed := slices.ContainsFunc(models, func(m api.Model) bool {
+			return m.ID == c.model || m.Owner == OwnSimulator
+		})
 		if !notReady(err) && !refusesKey(err) && (listed || len(models) == 0 || c.model == Unnamed) {
 			return nil
 		}

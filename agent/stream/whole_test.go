@@ -121,8 +121,8 @@ func chunkHead(body string) string {
 	return "Transfer-Encoding: chunked\r\n\r\n" + chunk(body) + lastChunk
 }
 
-// words returns n words, numbered from an offset, as a part of a text.
-func words(from, n int) string {
+// numbered returns n words, numbered from an offset, as a part of a text.
+func numbered(from, n int) string {
 	all := make([]string, n)
 	for i := range all {
 		all[i] = "w" + strings.Repeat("x", (from+i)%7)
@@ -133,7 +133,7 @@ func words(from, n int) string {
 // TestPoolingRequests checks the body of requests to pooling models, and answers as vLLM 0.32, Jina, Cohere and TEI
 // document them.
 func TestPoolingRequests(t *testing.T) {
-	query, first, second := words(0, 16), words(16, 128), words(144, 5)
+	query, first, second := numbered(0, 16), numbered(16, 128), numbered(144, 5)
 	long := query + " " + first + " " + second
 	documents := []any{first, second}
 	for name, c := range map[string]struct {

@@ -10,6 +10,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/spate-load/spate/internal/lists"
 )
 
@@ -199,3 +201,20 @@ func plain(name string) string {
 }
 
 var joiners = strings.NewReplacer("_", "", "-", "")
+
+// Message puts the message in place of a server's answer in JSON, which may be cut off.
+func Message(text string) string {
+	at, end := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}')
+	if at < 0 {
+		return text
+	}
+	if end < at || !gjson.Valid(text[at:end+1]) {
+		end = len(text) - 1
+	}
+	for _, path := range []string{"error.message", "message", "detail", "error"} {
+		if m := gjson.Get(text[at:], path); m.Type == gjson.String {
+			return text[:at] + strings.TrimSuffix(m.String(), ".") + text[end+1:]
+		}
+	}
+	return text
+}

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/lists"
 	"github.com/spate-load/spate/internal/words"
@@ -173,21 +171,4 @@ func (w *writer) next() string {
 		return "there, spate run plan.yaml --set loads[0].repeats=3 repeats the first load, which shows what chance does"
 	}
 	return "there, spate compare --by target . has each difference with its interval"
-}
-
-// plain puts the message in place of a server's answer in JSON, which may be cut off.
-func plain(text string) string {
-	at, end := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}')
-	if at < 0 {
-		return text
-	}
-	if end < at || !gjson.Valid(text[at:end+1]) {
-		end = len(text) - 1
-	}
-	for _, path := range []string{"error.message", "message", "detail", "error"} {
-		if m := gjson.Get(text[at:], path); m.Type == gjson.String {
-			return text[:at] + strings.TrimSuffix(m.String(), ".") + text[end+1:]
-		}
-	}
-	return text
 }

@@ -115,7 +115,7 @@ func (w *writer) wrong() string {
 		parts = append(parts, "the result is incomplete: "+andMore(missing[0], n))
 	}
 	parts = append(parts, w.failures(), w.left(trust.Invalid))
-	return words.Joined("; ", lists.Each(parts, plain)...)
+	return words.Joined("; ", lists.Each(parts, words.Message)...)
 }
 
 // andMore adds to the first of n items how many others there are.

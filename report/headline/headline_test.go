@@ -471,17 +471,3 @@ func TestAgents(t *testing.T) {
 		t.Error(got)
 	}
 }
-
-// A server's answer in JSON is its message, also if it was cut off.
-func TestPlain(t *testing.T) {
-	for text, want := range map[string]string{
-		"no answer": "no answer",
-		`http_500: {"error": {"message": "out of memory", "code": 500}}; stopped`: "http_500: out of memory; stopped",
-		`http_422: {"detail": "no such model", "more": {"a": 1}, "b`:              "http_422: no such model",
-		`http_400: {"code": 7}`: `http_400: {"code": 7}`,
-	} {
-		if got := plain(text); got != want {
-			t.Errorf("%s: %s", text, got)
-		}
-	}
-}
