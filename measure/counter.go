@@ -32,9 +32,7 @@ var known = map[Counter]func(*Counts) bool{
 	InputTokens:   func(c *Counts) bool { return c[WithoutUsage] == 0 },
 	OutputTokens:  func(c *Counts) bool { return c[UncountedOutputs] == 0 },
 	TokensArrived: func(c *Counts) bool { return c[UncountedFrames] == 0 },
-	CachedTokens: func(c *Counts) bool {
-		return c[WithCachedTokens] > 0 && c[WithCachedTokens] == c[Completed]
-	},
+	CachedTokens:  func(c *Counts) bool { return c[WithCachedTokens] > 0 && c[WithCachedTokens] == c[Completed] },
 }
 
 // Counters returns all counters, in the order of the protocol.

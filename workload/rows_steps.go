@@ -134,9 +134,7 @@ func (w *trace) appendHistory(dst []byte, row *rows.Row, r Request) ([]byte, err
 			return dst, fmt.Errorf("workload: turn %d of session %d needs the answer to turn %d, but %d were given", r.Turn,
 				r.Index, turn, len(r.Answers))
 		}
-		w.play.answer(&t, r, turn, func() {
-			t.tokens(w.planned.Sub(r.Index).Sub(uint64(turn)), 0, uint64(row.OSL))
-		})
+		w.play.answer(&t, r, turn, func() { t.tokens(w.planned.Sub(r.Index).Sub(uint64(turn)), 0, uint64(row.OSL)) })
 	}
 	return t.close(), nil
 }

@@ -160,9 +160,7 @@ func (w *sessions) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 	w.appendAt(&t, r.Index, asked.Sub(0), unique, uint64(w.system), own)
 	t.end()
 	for turn := range r.Turn {
-		w.play.answer(&t, r, turn, func() {
-			t.tokens(planned.Sub(uint64(turn)), 0, uint64(osl.at(uint64(turn))))
-		})
+		w.play.answer(&t, r, turn, func() { t.tokens(planned.Sub(uint64(turn)), 0, uint64(osl.at(uint64(turn)))) })
 		t.begin(user)
 		t.tokens(asked.Sub(uint64(turn+1)), 0, w.addedTokens(isl, turn+1))
 		t.end()

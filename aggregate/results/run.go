@@ -235,9 +235,7 @@ func verdictOfRun(run *spatev1.RunRecord, records []*spatev1.StageRecord, stages
 		byIndex[s.Index] = s.Trust.Verdict
 	}
 	return unlessZero(RunVerdict(slices.Values(records), run,
-		func(rec *spatev1.StageRecord) trust.Verdict {
-			return byIndex[rec.GetStage().GetIndex()]
-		}))
+		func(rec *spatev1.StageRecord) trust.Verdict { return byIndex[rec.GetStage().GetIndex()] }))
 }
 
 // withReason appends a reason, if there is one.

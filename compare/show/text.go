@@ -23,9 +23,7 @@ func sections(c *compare.Comparison, all bool) (sections []table.Section) {
 	}
 	for a := range lists.Refs(c.Sides) {
 		var blocks []table.Block
-		say := func(lines ...string) {
-			blocks = append(blocks, lists.Each(lines, said)...)
-		}
+		say := func(lines ...string) { blocks = append(blocks, lists.Each(lines, said)...) }
 		show := func(title string, t *table.Table, notes []string) {
 			if len(t.Rows) > 0 {
 				blocks = append(blocks, table.Block{Heading: title}, table.Block{Table: t})

@@ -70,9 +70,7 @@ func Decide(agents []Agent, running, waiting []Run, most int) []Decision {
 		agents: slices.Clone(agents), reserved: make([]string, len(agents)), servers: map[string]string{},
 		most: most,
 	}
-	slices.SortFunc(t.agents, func(a, b Agent) int {
-		return strings.Compare(a.Info.GetName(), b.Info.GetName())
-	})
+	slices.SortFunc(t.agents, func(a, b Agent) int { return strings.Compare(a.Info.GetName(), b.Info.GetName()) })
 	for _, r := range running {
 		t.begin(r)
 	}

@@ -163,9 +163,7 @@ func (s *race) settle() (text string) {
 
 // judge drops the targets that cannot be the best, and returns their names.
 func (s *race) judge() (dropped []string) {
-	out := func(r *rival, why string) {
-		r.out, dropped = why, append(dropped, r.name)
-	}
+	out := func(r *rival, why string) { r.out, dropped = why, append(dropped, r.name) }
 	for _, r := range s.left() {
 		if n, broke := r.breaks(); 2*n-len(r.probes) >= lead {
 			out(r, fmt.Sprintf("beyond the limits in %d of %d rounds: %s", n, len(r.probes), broke))

@@ -155,9 +155,7 @@ func (m *matrix) items(item, node *yaml.Node) (all []*yaml.Node) {
 		})
 		if name != nil && entry(made, "name").Value == name.Value {
 			text := name.Value
-			pairs(c, func(setting, value *yaml.Node) {
-				text += " " + setting.Value + ":" + inName(value)
-			})
+			pairs(c, func(setting, value *yaml.Node) { text += " " + setting.Value + ":" + inName(value) })
 			put(made, "name", textNode(text))
 		}
 		if m.baseline != nil && has(c, m.baseline) {

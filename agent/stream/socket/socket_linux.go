@@ -102,9 +102,7 @@ func duplicate(c syscall.Conn) (fd int, err error) {
 		return -1, err
 	}
 	var failed error
-	err = raw.Control(func(its uintptr) {
-		fd, failed = unix.FcntlInt(its, unix.F_DUPFD_CLOEXEC, 0)
-	})
+	err = raw.Control(func(its uintptr) { fd, failed = unix.FcntlInt(its, unix.F_DUPFD_CLOEXEC, 0) })
 	return fd, errors.Join(err, failed)
 }
 
