@@ -300,8 +300,7 @@ func (s *session) push(service spatev1.MetricsServiceClient) error {
 			if err != nil {
 				return err
 			}
-			snapshot := s.agent.outbox.Answered(m.GetKey())
-			if snapshot != nil && m.GetRefused() != "" {
+			if snapshot := s.agent.outbox.Answered(m.GetKey()); snapshot != nil && m.GetRefused() != "" {
 				s.agent.supervisor.Refused(snapshot, m.GetRefused())
 			}
 		}

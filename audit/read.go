@@ -148,8 +148,7 @@ func partly(of any) bool {
 	fields, _ := of.(map[string]any)
 	config, _ := fields["config"].(map[string]any)
 	for _, name := range []string{"warmup", "cooldown"} {
-		phase, _ := config[name].(map[string]any)
-		if phase["percent"] != nil || phase["value"] != nil {
+		if phase, _ := config[name].(map[string]any); phase["percent"] != nil || phase["value"] != nil {
 			return true
 		}
 	}

@@ -26,8 +26,7 @@ func tie() (time.Time, Instant) {
 	for range 64 {
 		before := monotonic()
 		now := time.Now()
-		width := monotonic().Sub(before)
-		if width < tightest {
+		if width := monotonic().Sub(before); width < tightest {
 			at, instant, tightest = now, before+Instant(width/2), width
 		}
 	}

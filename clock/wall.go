@@ -103,8 +103,7 @@ func (w *Wall) measure() (offset int64, wrong time.Duration, at Instant) {
 	before, _ := w.read()
 	for range wallTries {
 		after, wall := w.read()
-		half := after.Sub(before) / 2
-		if half < wrong {
+		if half := after.Sub(before) / 2; half < wrong {
 			offset, wrong = wall-int64(before.Add(half)), half
 		}
 		before = after

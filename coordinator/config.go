@@ -122,8 +122,7 @@ func (c Config) Validate() error {
 
 // checkAddr returns an error if the coordinator would offer plaintext to a network by accident.
 func (c Config) checkAddr(a net.Addr) error {
-	tcp, ok := a.(*net.TCPAddr)
-	if !ok || tcp.IP.IsLoopback() || c.TLS.Given() || c.InsecurePlaintext {
+	if tcp, ok := a.(*net.TCPAddr); !ok || tcp.IP.IsLoopback() || c.TLS.Given() || c.InsecurePlaintext {
 		return nil
 	}
 	return fmt.Errorf("coordinator: %s can be reached from other machines, unencrypted: give certificates "+

@@ -173,8 +173,7 @@ func (r *run) numbered(e *spatev1.RunEvent) []*spatev1.FollowRunResponse {
 			r.record.GetComplete()
 		ended.Verdict = r.record.GetVerdict()
 	}
-	n, ok := r.events.Number(e)
-	if ok {
+	if n, ok := r.events.Number(e); ok {
 		return []*spatev1.FollowRunResponse{n}
 	}
 	if notice := e.GetNotice(); notice != nil {

@@ -160,8 +160,7 @@ func (q *queue) remember(r *run) {
 	q.recent = append(q.recent, r.id)
 	over := len(q.recent) - maxRecent - len(q.waiting) - len(q.active)
 	q.recent = slices.DeleteFunc(q.recent, func(id string) bool {
-		old := q.runs[id]
-		if over <= 0 || q.has(old) || old == r {
+		if old := q.runs[id]; over <= 0 || q.has(old) || old == r {
 			return false
 		}
 		over--

@@ -166,8 +166,7 @@ func (c *progress) more(quota uint64) {
 // must not descend. If recall is used, indices must ascend.
 func (c *progress) take(index uint64, offset time.Duration) (unmeasured, more bool) {
 	if !c.ended {
-		warmup := c.limits.warmup(index, offset)
-		if !c.ends(index, offset, warmup) {
+		if warmup := c.limits.warmup(index, offset); !c.ends(index, offset, warmup) {
 			if !warmup {
 				c.measured++
 				c.last = offset

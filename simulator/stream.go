@@ -66,8 +66,7 @@ func (p *reply) frames() error {
 // frame in the API are recorded and skipped.
 func (p *reply) compose(ready int) (turn, []byte) {
 	for {
-		next, b := p.composeNext(ready)
-		if next != turnWrite || len(b) > wire.ChunkHead {
+		if next, b := p.composeNext(ready); next != turnWrite || len(b) > wire.ChunkHead {
 			return next, b
 		}
 		p.record.OutputTokens += p.progress.tokens

@@ -305,8 +305,7 @@ func (l *Load) timeOver(measured, over time.Duration) {
 func (l *Load) exhausted(at clock.Instant) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, over := l.Closed.Ending()
-	if at.Sub(l.start) < over {
+	if _, over := l.Closed.Ending(); at.Sub(l.start) < over {
 		return false
 	}
 	l.drainLocked(at)

@@ -111,8 +111,7 @@ func (o *openLoop) startAll() bool {
 		if !more {
 			return true
 		}
-		err := o.timer.WaitAwake(at)
-		if err != nil && !errors.Is(err, kernel.ErrWoken) {
+		if err := o.timer.WaitAwake(at); err != nil && !errors.Is(err, kernel.ErrWoken) {
 			return false
 		}
 		now := clock.Now()

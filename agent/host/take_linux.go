@@ -16,8 +16,7 @@ const priority = 1
 // not changed yet.
 func apply() error {
 	for {
-		changed, err := applyToThreads()
-		if err != nil || changed == 0 {
+		if changed, err := applyToThreads(); err != nil || changed == 0 {
 			return err
 		}
 	}

@@ -298,8 +298,7 @@ func (s *Stage) checkLongest() error {
 		return nil
 	}
 	for _, source := range content.Sources(s.Assigned) {
-		longest, known := workload.LongestRequest(source.Workload, source.Rows)
-		if known && longest > *most {
+		if longest, known := workload.LongestRequest(source.Workload, source.Rows); known && longest > *most {
 			return fmt.Errorf("workload %s: its longest request has %d tokens, prompt and output together, but target "+
 				"%s accepts at most %d (max_model_len): make prompts or outputs shorter, or serve the model with a "+
 				"longer context", source.Workload.GetName(), longest, s.Target().GetName(), *most)

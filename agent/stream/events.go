@@ -267,8 +267,7 @@ func value(rest []byte) []byte { return bytes.TrimPrefix(rest, []byte(" ")) }
 // isFieldName distinguishes unknown fields, which the standard says to ignore, from bytes that are not an event.
 func isFieldName(name []byte) bool {
 	for _, c := range name {
-		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
-		if !letter && c != '-' && c != '_' && (c < '0' || c > '9') {
+		if letter := 'a' <= c|0x20 && c|0x20 <= 'z'; !letter && c != '-' && c != '_' && (c < '0' || c > '9') {
 			return false
 		}
 	}

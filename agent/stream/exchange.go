@@ -104,8 +104,7 @@ func (c *Client) Do(ctx context.Context, r Request, o *Observation) {
 	end := x.end // when the timer fires late, x may belong to another request
 	x.timer = time.AfterFunc(c.timeout, func() { end(errRequestTimeout) })
 	defer x.timer.Stop()
-	response, err := x.roundTrip(r)
-	if err != nil {
+	if response, err := x.roundTrip(r); err != nil {
 		x.fail(err)
 	} else {
 		x.receive(response)

@@ -109,8 +109,7 @@ func (x *exchange) reserve(more int) bool {
 	if want <= 0 {
 		return true
 	}
-	m := x.client.memory
-	if !m.reserve(want) {
+	if m := x.client.memory; !m.reserve(want) {
 		x.runaway(fmt.Sprintf("the agent's %d MiB for answers longer than requested are used up: lower the target's "+
 			"max_output, or add agents", m.limit>>20))
 		return false

@@ -154,8 +154,7 @@ func (s *serverSeries) at(window uint32) (value float64, perSecond *float64, ok 
 func (v *Metrics) Window(number uint32, target *spatev1.Target) (values []Value) {
 	urls := servermetrics.Sources(target)
 	for _, key := range slices.SortedFunc(maps.Keys(v.series), serverKey.compare) {
-		value, perSecond, ok := v.series[key].at(number)
-		if ok {
+		if value, perSecond, ok := v.series[key].at(number); ok {
 			values = append(values, Value{naming.Redacted(urls[key.source]), key.name, key.labels, value, perSecond})
 		}
 	}

@@ -284,8 +284,7 @@ func repairSurrogates(text []byte) {
 			continue
 		}
 		if utf16.IsSurrogate(unit) {
-			second, _ := escapedUnit(text[i+length:])
-			if utf16.DecodeRune(unit, second) == utf8.RuneError {
+			if second, _ := escapedUnit(text[i+length:]); utf16.DecodeRune(unit, second) == utf8.RuneError {
 				copy(text[i:], `\ufffd`)
 			} else {
 				i += length

@@ -209,8 +209,7 @@ func (s *Store) before(of *compare.Record, each func(*compare.Record) bool) {
 // backwards passes the records of entries to each, from the last one on, until each returns false. s.mu is held.
 func (s *Store) backwards(entries []entry, each func(*compare.Record) bool) {
 	for _, e := range slices.Backward(entries) {
-		r, _, err := s.read(e.run)
-		if err != nil || r == nil {
+		if r, _, err := s.read(e.run); err != nil || r == nil {
 			s.log.Error("a record of the history cannot be read", "run", e.run, "error", err)
 		} else if !each(r) {
 			return

@@ -181,8 +181,7 @@ func (t *table) place(run string) int {
 func (t *table) choose(w Run, from []int) []int {
 	present, first, rest := map[string]bool{}, []int(nil), []int(nil)
 	for _, i := range from {
-		region := t.agents[i].Info.GetRegion()
-		if len(w.First.GetRegions()) > 0 && !present[region] {
+		if region := t.agents[i].Info.GetRegion(); len(w.First.GetRegions()) > 0 && !present[region] {
 			present[region] = true
 			first = append(first, i)
 			continue

@@ -141,8 +141,7 @@ const maxNoted = 256
 // tellNotes tells followers what agents found out about the target, each note once.
 func (r *Run) tellNotes(at clock.Instant, notes []string) {
 	for _, note := range notes {
-		text := r.stage.target() + ": " + note
-		if !r.noted[text] && len(r.noted) < maxNoted {
+		if text := r.stage.target() + ": " + note; !r.noted[text] && len(r.noted) < maxNoted {
 			r.noted[text], r.unsaved = true, true
 			r.notice(at, spatev1.Severity_SEVERITY_INFO, "%s", text)
 		}

@@ -60,8 +60,7 @@ func (r *Run) stopStage(at clock.Instant, immediately bool) {
 func (r *Run) endStage(at clock.Instant, immediately bool) {
 	s := r.stage
 	r.unsaved = true
-	told := r.phase == stopping && (s.immediate || !immediately)
-	if !told {
+	if told := r.phase == stopping && (s.immediate || !immediately); !told {
 		s.immediate = immediately
 		r.sendStop(immediately)
 		s.deadline = at.Add(r.totalsTimeout(immediately))

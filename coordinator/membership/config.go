@@ -219,8 +219,7 @@ func privateAddress(of interfaces) (netip.Addr, error) {
 		return netip.Addr{}, fmt.Errorf("membership: this machine's addresses cannot be read: %w", err)
 	}
 	for _, a := range addrs {
-		p, err := netip.ParsePrefix(a.String())
-		if err == nil && p.Addr().IsPrivate() {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().IsPrivate() {
 			return p.Addr(), nil
 		}
 	}

@@ -100,8 +100,7 @@ func (s *search) verdict(t *tally) (worst, doubts string) {
 		if len(said) == 0 {
 			continue
 		}
-		last := said[min(lead, len(said))-1].outcome
-		if rank(last.Verdict) > rank(worst) {
+		if last := said[min(lead, len(said))-1].outcome; rank(last.Verdict) > rank(worst) {
 			worst, doubts = last.Verdict, last.Doubts
 			if doubts != "" {
 				doubts = fmt.Sprintf("at %s, %s", s.words(value), doubts)

@@ -111,8 +111,7 @@ func AskForStamps(c syscall.RawConn) error {
 // for it, and disables it with the last such socket. One socket that stays open for the life of the process spares all
 // others that delay. Without it some reads lack a timestamp, and those are counted, so HoldStamping returns no error.
 var HoldStamping = sync.OnceFunc(func() {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err == nil {
+	if fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err == nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
 	}
 	MapStamps()

@@ -139,8 +139,7 @@ func (t *Timer) approach(at clock.Instant) error {
 // Notice; the waiting goroutine then runs next, as soon as they block or yield. If there is nothing to notice, Notice
 // costs one load. It may be called from any goroutine, and does nothing after Close.
 func (t *Timer) Notice(now clock.Instant) {
-	until := t.until.Load()
-	if int64(now) >= until && t.until.CompareAndSwap(until, idle) {
+	if until := t.until.Load(); int64(now) >= until && t.until.CompareAndSwap(until, idle) {
 		t.alarm.hasten()
 	}
 }

@@ -148,8 +148,7 @@ func Nearest(name string, names []string) string {
 		return ""
 	}
 	nearer := func(a, b string) int { return distance(name, a) - distance(name, b) }
-	best := slices.MinFunc(names, nearer)
-	if distance(name, best) <= max(2, len(best)/3) {
+	if best := slices.MinFunc(names, nearer); distance(name, best) <= max(2, len(best)/3) {
 		return best
 	}
 	apart := func(known string) bool { return !overlap(name, known) }

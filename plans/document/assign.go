@@ -241,8 +241,7 @@ func assignEntry(node *yaml.Node, key string, value *yaml.Node) error {
 
 // assignJSON sets a field of a request's body, or one within it.
 func assignJSON(node *yaml.Node, rest, value string) error {
-	name, inner, deeper := strings.Cut(rest, ".")
-	if deeper && node.Kind == yaml.MappingNode {
+	if name, inner, deeper := strings.Cut(rest, "."); deeper && node.Kind == yaml.MappingNode {
 		return assignJSON(child(node, name, yaml.MappingNode), inner, value)
 	}
 	made, err := parseValue(value)

@@ -11,8 +11,7 @@ import (
 // Edit prepares the document for changes. It returns an error if nothing can be changed in it. It is called before the
 // methods that change the document.
 func (d *Document) Edit() error {
-	root := d.tree.Content[0]
-	if root.Kind != yaml.MappingNode {
+	if root := d.tree.Content[0]; root.Kind != yaml.MappingNode {
 		return Mistakes{{Path: d.path, Line: root.Line, Column: root.Column,
 			Message: "expected fields (name: value), got " + kindWord(root)}}
 	}

@@ -66,8 +66,7 @@ func (c *checker) plan(p *spatev1.Plan, opts Options) {
 }
 
 func (c *checker) unique(seen map[string]int, what, path string, index int, name string) {
-	first, again := seen[name]
-	if !again {
+	if first, again := seen[name]; !again {
 		seen[name] = index
 	} else if name != "" {
 		c.wrong(path+".name", "the name %q is already used by %ss[%d]: give each %s its own name", name, what, first,

@@ -109,8 +109,7 @@ func (m *mooncake) lengths(t *timedRow, input, hashes []byte) (err error) {
 		return err
 	}
 	t.kind, t.blocks = rows.Blocks, m.blocks
-	want := (uint64(t.isl) + uint64(m.block) - 1) / uint64(m.block)
-	if uint64(len(t.blocks)) != want {
+	if want := (uint64(t.isl) + uint64(m.block) - 1) / uint64(m.block); uint64(len(t.blocks)) != want {
 		return unusable("has %d hash_ids, but an input_length of %d makes %d blocks of %d tokens: check block_tokens",
 			len(t.blocks), t.isl, want, m.block)
 	}

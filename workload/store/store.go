@@ -114,8 +114,7 @@ func (s *Store) sound(path, sha256 string) (bool, error) {
 	was, _ := known.Load(path)
 	if h, ok := was.(hashed); !ok || !os.SameFile(h.file, info) || h.file.Size() != info.Size() ||
 		!h.file.ModTime().Equal(info.ModTime()) || time.Since(h.at) > recent {
-		got, err := hashOf(path)
-		if err != nil || got != sha256 {
+		if got, err := hashOf(path); err != nil || got != sha256 {
 			return false, s.setAside(path, sha256, got, err)
 		}
 		was = hashed{at: time.Now()}
@@ -202,8 +201,7 @@ func (in *Incoming) Write(p []byte) (int, error) {
 // Commit checks size and hash and makes the dataset part of the store. It returns the path. After a successful Commit,
 // Discard does nothing.
 func (in *Incoming) Commit() (string, error) {
-	got := hex.EncodeToString(in.sum.Sum(nil))
-	if in.written != in.size || got != in.sha256 {
+	if got := hex.EncodeToString(in.sum.Sum(nil)); in.written != in.size || got != in.sha256 {
 		return "", fmt.Errorf("dataset %s of %d bytes: received %d bytes with hash %s",
 			in.sha256, in.size, in.written, got)
 	}

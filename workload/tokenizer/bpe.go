@@ -122,8 +122,7 @@ func (m *bpe) symbols(piece string) []uint32 {
 		_, size := utf8.DecodeRuneInString(piece[i:])
 		character := piece[i : i+size]
 		i += size
-		id, known := m.ids[character]
-		if known {
+		if id, known := m.ids[character]; known {
 			ids, pending = append(ids, id), false
 			continue
 		}

@@ -137,8 +137,7 @@ func inLetters(out []piece, p piece) []piece {
 var letters = func() (all [256]rune) {
 	next := rune(0x100)
 	for b := range all {
-		visible := '!' <= b && b <= '~' || 0xa1 <= b && b <= 0xac || 0xae <= b
-		if visible {
+		if visible := '!' <= b && b <= '~' || 0xa1 <= b && b <= 0xac || 0xae <= b; visible {
 			all[b] = rune(b)
 		} else {
 			all[b] = next

@@ -181,8 +181,7 @@ func (p *http1Pool) preconnect(ctx context.Context, u *url.URL) error {
 	if err != nil {
 		return err
 	}
-	t, secure := c.Conn.Conn.(*tls.Conn)
-	if !secure || t.ConnectionState().Version < tls.VersionTLS13 {
+	if t, secure := c.Conn.Conn.(*tls.Conn); !secure || t.ConnectionState().Version < tls.VersionTLS13 {
 		p.idle.put(c.origin, c)
 		return nil
 	}

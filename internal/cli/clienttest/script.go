@@ -65,8 +65,7 @@ func awaits(ts *testscript.TestScript, neg bool, args []string) {
 	pattern, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
 	for begin := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		err := ts.Exec(args[1], args[2:]...)
-		if err == nil && pattern.MatchString(ts.ReadFile("stdout")) {
+		if err := ts.Exec(args[1], args[2:]...); err == nil && pattern.MatchString(ts.ReadFile("stdout")) {
 			return
 		}
 		if time.Since(begin) > awaitTimeout {

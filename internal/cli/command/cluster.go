@@ -133,8 +133,7 @@ func (g *Gossip) keys() ([][]byte, error) {
 
 // CheckAddress returns an error if an address is not host:port.
 func CheckAddress(address string) error {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil || host == "" || port == "" {
+	if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
 		return fmt.Errorf("%q: want host:port, for example 127.0.0.1:7700", address)
 	}
 	return nil

@@ -54,8 +54,7 @@ type declaration struct {
 func (d *declaration) tag(name string) string {
 	var pairs []string
 	for pair := range strings.SplitSeq(d.with, "|") {
-		from, to, _ := strings.Cut(pair, "=")
-		if from != "" {
+		if from, to, _ := strings.Cut(pair, "="); from != "" {
 			pairs = append(pairs, from, to)
 		}
 	}

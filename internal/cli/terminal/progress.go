@@ -263,8 +263,7 @@ func (p *progress) bar() string {
 // lay puts the parts of a line side by side. If the terminal is too narrow, it removes the spaces that align the parts;
 // if that is not enough, the line continues below.
 func (p *progress) lay(parts []string) []string {
-	line := strings.Join(parts, "  ")
-	if !p.terminal || utf8.RuneCountInString(line) < p.width() {
+	if line := strings.Join(parts, "  "); !p.terminal || utf8.RuneCountInString(line) < p.width() {
 		return []string{line}
 	}
 	lines := []string{""}
