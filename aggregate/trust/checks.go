@@ -49,7 +49,7 @@ var checks = []check{
 		"Give the agents more cores, or keep other work off them; on other systems than Linux no frame has the kernel's time."},
 	{"identity", identity, latencies, "Please report this: the sums must agree whatever the server does."},
 	{"streaming", streaming, []string{ttft, tpot, itl},
-		"Have the server answer as requested: a proxy, its API or a parser of reasoning or tools may hold streams back."},
+		"Have the server answer as requested (proxies and parsers hold streams back), or set the target's stream to what it does."},
 	{"tokens_per_frame", tokensPerFrame, []string{tpot},
 		"Have the server send a frame for every token or two; otherwise use only E2E and throughput."},
 	{"frames_per_token", framesPerToken, []string{tokenRate, tpot, itl},

@@ -645,6 +645,8 @@ func TestRemediesAreThoseOfTheCause(t *testing.T) {
 		"timeouts": {failed("timeout"), "timeouts"},
 		"cut":      {failed("cut_stream"), "why it ended answers early"},
 		"no class": {failed("bad_frame"), "what the errors report"},
+		"in one piece": {func(e *Evidence) { e.Counts[measure.WholeAnswers], e.Counts[measure.StreamedAnswers] = 900, 100 },
+			"set the target's stream"},
 		"uncounted": {func(e *Evidence) {
 			e.Uncounted, e.Counts[measure.ISLCompared], e.Counts[measure.ISLFar] = true, 1000, 900
 		}, "the server cannot count the prompts"},
