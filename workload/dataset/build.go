@@ -59,7 +59,7 @@ type Skipped struct {
 	Seconds bool
 	// Unused are members that were ignored in rows that were otherwise used.
 	Unused Unused
-	// First are the first few unusable rows.
+	// First are the first few unusable rows, one for each reason.
 	First []SkippedRow
 	// Unit is what the numbers of First count: "line", "element" or "row".
 	Unit string
@@ -86,7 +86,8 @@ func (s *Skipped) note(number uint64, u *unusableError) {
 		s.Excluded++
 		return
 	}
-	if s.Unusable++; len(s.First) < maxNamed {
+	known := slices.ContainsFunc(s.First, func(r SkippedRow) bool { return r.File == s.file && r.Reason == u.reason })
+	if s.Unusable++; !known && len(s.First) < maxNamed {
 		s.First = append(s.First, SkippedRow{File: s.file, Number: number, Reason: u.reason})
 	}
 }

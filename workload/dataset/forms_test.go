@@ -425,6 +425,10 @@ func TestMaxSkipped(t *testing.T) {
 			}
 		}
 	}
+	if text := refused(t, w, "a\nb\n{}\nc\n"); !strings.Contains(text, "line 1 is not JSON; line 3 has no prompt") ||
+		strings.Count(text, "line") != 2 {
+		t.Errorf("not each reason once: %q", text)
+	}
 }
 
 // TestExcludedRowsAreNotFaults: max_skipped does not limit failed requests of a trace, but at least one other row is
