@@ -60,13 +60,14 @@ func (c *arrivalConn) Read(p []byte) (int, error) {
 // Write writes as net.Conn does. It sets the send times in p again: net/http writes the frames of HTTP/2 on a goroutine
 // of its own, on a busy core a millisecond after they were sealed.
 func (c *arrivalConn) Write(p []byte) (int, error) {
+	var room [20]byte // an allocation might wait for the garbage collector
 	for rest := p; c.stamped; {
 		_, after, found := bytes.Cut(rest, SentField)
 		digits := bytes.IndexByte(after, '}')
 		if !found || digits < 0 {
 			break
 		}
-		if now := strconv.AppendInt(nil, int64(clock.Now()), 10); len(now) == digits {
+		if now := strconv.AppendInt(room[:0], int64(clock.Now()), 10); len(now) == digits {
 			copy(after, now)
 		}
 		rest = after
