@@ -22,6 +22,7 @@ serve_by() {
     local program=$1
     shift
     [[ -z $simulator ]] || { kill "$simulator"; wait "$simulator" 2>/dev/null || true; }
+    rm -f "$dir/simulator.log" # that of the one before says Serving, too
     $PRIORITY taskset -c 1 "$program" simulate --listen "${endpoint#http://}" --set decode_step_per_request=0s --max-running 65536 --set prefill_tokens_per_second=1e9 \
         "$@" >"$dir/simulator.log" 2>&1 & simulator=$!
     pids+=("$simulator")
