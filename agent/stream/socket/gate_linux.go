@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/internal/kernel"
 )
 
 // gate decides when a sweeper wakes up. It is an epoll instance of two files: the epoll instance of the sockets, and a
@@ -24,7 +25,7 @@ type gate struct {
 	raw     syscall.RawConn
 	fd      int
 	sockets int // the epoll instance of the sockets
-	timer   int // a timerfd, set only while the sweeper naps
+	timer   int // a timerfd that ends naps
 
 	napping bool
 	reads   int // sockets read since the last nap or decision
@@ -78,42 +79,45 @@ func (g *gate) watch(what, fd int, events uint32) error {
 	return unix.EpollCtl(g.fd, what, fd, &unix.EpollEvent{Events: events | unix.EPOLLET})
 }
 
-// ready returns how many of the sockets in events are ready, without waiting.
-func (g *gate) ready(events []unix.EpollEvent) (int, syscall.Errno) {
-	n, _, err := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(g.sockets), uintptr(unsafe.Pointer(&events[0])),
-		uintptr(len(events)), 0, 0, 0)
-	return int(n), err
+// ready puts the sockets that are ready into events, and returns how many it has put, without waiting. 0: none is, or
+// the gate is closed.
+func (g *gate) ready(events []unix.EpollEvent) int {
+	for {
+		n, _, err := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(g.sockets), uintptr(unsafe.Pointer(&events[0])),
+			uintptr(len(events)), 0, 0, 0)
+		switch err {
+		case 0:
+			return int(n)
+		case unix.EINTR:
+		default:
+			return 0
+		}
+	}
 }
 
 // rest decides what wakes the sweeper next. It is called when all that was ready has been read. open returns how many
 // sockets there are.
 func (g *gate) rest(open func() int) {
-	if !g.napping && g.reads < decideAfter || g.napping && g.reads >= napReads {
-		g.sleep()
-		return
+	if g.napping && g.reads < napReads || !g.napping && g.reads >= decideAfter {
+		now := clock.Now()
+		often := now.Sub(g.since) < time.Duration(g.reads/napReads)*nap // never after a nap with fewer reads
+		g.since, g.reads = now, 0
+		g.setNapping(often && open() >= napSockets)
 	}
-	now := clock.Now()
-	often := !g.napping && now.Sub(g.since) < time.Duration(g.reads/napReads)*nap && open() >= napSockets
-	g.since, g.reads = now, 0
-	events := uint32(unix.EPOLLIN)
-	if often {
-		events = 0
-	}
-	if often != g.napping && g.watch(unix.EPOLL_CTL_MOD, g.sockets, events) == nil {
-		g.napping = often
-	}
-	g.sleep()
-}
-
-// oneNap is the setting of a timer.
-var oneNap = unix.ItimerSpec{Value: unix.NsecToTimespec(int64(nap))}
-
-// sleep sets the timer if the sweeper naps. It cannot fail with a timer.
-func (g *gate) sleep() {
 	if g.napping {
 		g.reads = 0
-		_, _, _ = unix.RawSyscall6(unix.SYS_TIMERFD_SETTIME, uintptr(g.timer), 0, uintptr(unsafe.Pointer(&oneNap)), 0,
-			0, 0)
+		_ = kernel.SetTimer(g.timer, clock.Now().Add(nap)) // it cannot fail with a timerfd
+	}
+}
+
+// setNapping sets whether the sockets do not wake the sweeper. If the kernel refuses a change, there is none.
+func (g *gate) setNapping(napping bool) {
+	events := uint32(unix.EPOLLIN)
+	if napping {
+		events = 0
+	}
+	if napping != g.napping && g.watch(unix.EPOLL_CTL_MOD, g.sockets, events) == nil {
+		g.napping = napping
 	}
 }
 

@@ -116,14 +116,11 @@ func (s *sweeper) run() {
 // sweep reads all sockets that are ready. It returns false, so that RawConn.Read waits and calls it again.
 func (s *sweeper) sweep(uintptr) bool {
 	for {
-		n, err := s.gate.ready(s.events[:])
-		if err == unix.EINTR {
-			continue
-		}
-		if err == 0 {
+		n := s.gate.ready(s.events[:])
+		if n > 0 {
 			s.readBatch(n)
 		}
-		if err != 0 || n == 0 || s.gate.napping && n < sweepBatch {
+		if n == 0 || s.gate.napping && n < sweepBatch {
 			s.sinceYield = 0
 			if s.arrivals != nil {
 				s.gate.rest(s.open)
