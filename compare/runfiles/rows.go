@@ -60,32 +60,40 @@ func readRows(path string, stage uint32, each func(*compare.Request) error) erro
 	if err := guard(func() (err error) { groups, err = groupsOf(file, stage); return err }); err != nil {
 		return err
 	}
-	rows := make([]row, batch)
 	for _, group := range groups {
-		reader := parquet.NewGenericRowGroupReader[row](group)
-		for end := false; !end; {
-			var n int
-			clear(rows) // the reader would write to where pointers of earlier rows point
-			err := guard(func() (err error) { n, err = reader.Read(rows); return err })
-			if end = errors.Is(err, io.EOF); n == 0 && err == nil {
-				err = errors.New("the file is damaged: it has fewer rows than it says")
-			}
-			if err != nil && !end {
-				return errors.Join(err, reader.Close())
-			}
-			for i := range rows[:n] {
-				if r := &rows[i]; r.Stage == stage && !r.Unmeasured {
-					if err := r.pass(each); err != nil {
-						return errors.Join(err, reader.Close())
-					}
-				}
-			}
-		}
-		if err := reader.Close(); err != nil {
+		if err := readGroup(group, stage, each); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// readGroup is readRows for a row group.
+func readGroup(group parquet.RowGroup, stage uint32, each func(*compare.Request) error) (err error) {
+	reader := parquet.NewGenericRowGroupReader[row](group)
+	defer func() { err = errors.Join(err, reader.Close()) }()
+	rows := make([]row, batch)
+	for {
+		var n int
+		clear(rows) // the reader would write to where pointers of earlier rows point
+		err := guard(func() (err error) { n, err = reader.Read(rows); return err })
+		switch end := errors.Is(err, io.EOF); {
+		case err != nil && !end:
+			return err
+		case n == 0 && !end:
+			return errors.New("the file is damaged: it has fewer rows than it says")
+		}
+		for i := range rows[:n] {
+			if r := &rows[i]; r.Stage == stage && !r.Unmeasured {
+				if err := r.pass(each); err != nil {
+					return err
+				}
+			}
+		}
+		if err != nil {
+			return nil // the group's end
+		}
+	}
 }
 
 // guard calls a function of the reader of Parquet, which panics on some damaged files: that is an error, too.
