@@ -152,35 +152,43 @@ func (w *writer) failures() string {
 // left says how many stages have a verdict, and why: of one that the answer rests on, or else of the first. Empty: none
 // has.
 func (w *writer) left(v trust.Verdict) string {
-	n, why, rests := 0, "", false
-	said := func(c trust.Check) bool { // elsewhere, or by failures
-		return c.Verdict != v || len(w.r.Stages) == 1 && w.r.Stages[0].Requests.Failed > 0 &&
-			(c.Name == "errors" || c.Name == "measured")
-	}
+	var of *results.StageResult
+	n, rests, only := 0, false, len(w.r.Stages) == 1
 	for s := range lists.Refs(w.r.Stages) {
 		if s.Trust.Verdict != v {
 			continue
 		}
 		behind := slices.Contains(w.Stages, s.Index)
 		if n++; n == 1 || behind && !rests {
-			rests, why = behind, fmt.Sprintf(" (stage %d", s.Index+1)
-			if failed := slices.DeleteFunc(s.Trust.Failed(), said); len(failed) > 0 {
-				why += ": " + failed[0].Words
-			}
-			why += ")"
+			rests, of = behind, s
 		}
 	}
-	switch {
-	case n == 0:
+	if n == 0 {
 		return ""
-	case len(w.r.Stages) == 1:
-		why = strings.TrimSuffix(strings.Replace(why, "stage 1: ", "", 1), " (stage 1)")
-		if v == trust.Suspect && why == "" {
-			return ""
-		}
-		return fmt.Sprintf("the only stage is %s%s", v, why)
 	}
-	return fmt.Sprintf("%d of %d stages %s%s", n, len(w.r.Stages), v, why)
+	why := reasonOf(of, v, only)
+	switch {
+	case !only:
+		return fmt.Sprintf("%d of %d stages %s (%s)", n, len(w.r.Stages), v,
+			words.Joined(": ", fmt.Sprintf("stage %d", of.Index+1), why))
+	case why != "":
+		return fmt.Sprintf("the only stage is %s (%s)", v, why)
+	case v == trust.Suspect:
+		return ""
+	}
+	return fmt.Sprintf("the only stage is %s", v)
+}
+
+// reasonOf returns the first check of a stage that has a verdict, in words. Of the only stage, failures tells how
+// requests failed.
+func reasonOf(s *results.StageResult, v trust.Verdict, only bool) string {
+	for _, c := range s.Trust.Failed() {
+		told := only && s.Requests.Failed > 0 && (c.Name == "errors" || c.Name == "measured")
+		if c.Verdict == v && !told {
+			return c.Words
+		}
+	}
+	return ""
 }
 
 // believe adds why the stages behind the answer are doubtful, before the other reasons.
