@@ -3,11 +3,11 @@
 # run on core 0, the simulator on core 1, with 1,000 streams and a frame every 20 ms. Each round runs both clients in
 # turn in six cases: streams spread evenly, all at once as batching engines send, all at once while one busy loop takes
 # half of the client's core, and while three take three quarters of it, more than the client can spare; that also with
-# TLS, and with HTTP/2: of 250 streams, while fifteen take fifteen sixteenths, because Linux puts off what net/http sends
-# to a thousand at once (0.6 ms at p99, also with the whole core). Prints for each round the errors of the kernel's timestamps and of the program's clock,
-# p50/p99/p99.9/max in us, and the simulator's CPU time per frame, and then their medians. The client "packets" is
-# Spate's with packet times, for which root or CAP_BPF is needed. net/http has no timestamps: both of its errors are
-# those of the program's clock.
+# TLS, and with HTTP/2. HTTP/2 has 250 streams and fifteen busy loops: Linux puts off what net/http sends to a thousand
+# at once, by 0.6 ms at p99, also if the client has the whole core. Prints for each round the errors of the kernel's
+# timestamps and of the program's clock, p50/p99/p99.9/max in us, and the simulator's CPU time per frame, and then their
+# medians. The client "packets" is Spate's with packet times, for which root or CAP_BPF is needed. net/http has no
+# timestamps: both of its errors are those of the program's clock.
 #   bench/stamps.sh [ROUNDS [STREAMS [STEP_MS]]]      (after make build; loopback only; about 40 s a round)
 # CLIENTS="stream" omits the other clients. OTHER names another spate program, whose simulator alternates with ours, to
 # compare before and after.
