@@ -79,7 +79,7 @@ func TestOnHosts(t *testing.T) {
 	}
 	short := []string{"--target", url, "--concurrency", "3", "--requests", "12", "--isl", "20", "--osl", "5"}
 	said := run(0, append(short, "--on", "eu=a@one,two", "--on", "us=b@one", "--out", "first")...)
-	for _, want := range []string{"Copying the program to ", `one +eu +ready .* ±\S+ .* a@one +(copied|is there) +0\.\d+ ms`, `one-2 +us .* b@one `,
+	for _, want := range []string{"Copying the program to ", `one +eu +ready .* ±\S+ .* a@one +(copied|is there) +\d+\.\d+ ms`, `one-2 +us .* b@one `,
 		`two +eu .* two `, "12 done"} {
 		if !regexp.MustCompile(want).MatchString(said) {
 			t.Errorf("%q is missing in\n%s", want, said)
